@@ -1,0 +1,63 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"nodeagent/internal/change"
+)
+
+// Apply carries out one change. Every effect that nodeagent can have on a host
+// starts here.
+func (l *Linux) Apply(ctx context.Context, c change.Change, progress func(string)) error {
+	if !l.Live() {
+		return fmt.Errorf("%s: a tree of files is observed, never changed", c.ID())
+	}
+	if progress == nil {
+		progress = func(string) {}
+	}
+	defer l.forget()
+	switch c := c.(type) {
+	case change.WriteFile:
+		return l.applyWriteFile(ctx, c, progress)
+	case change.RemoveFile:
+		return l.applyRemoveFile(ctx, c, progress)
+	case change.SetHostname:
+		return l.applySetHostname(ctx, c, progress)
+	case change.ImportKeys:
+		return l.applyImportKeys(ctx, c, progress)
+	case change.InstallPackages:
+		return l.applyInstallPackages(ctx, c, progress)
+	case change.InstallArchive:
+		return l.applyInstallArchive(ctx, c, progress)
+	case change.SwapOff:
+		return l.applySwapOff(ctx, c, progress)
+	case change.MaskUnit:
+		return l.applyMaskUnit(ctx, c, progress)
+	case change.SetUnit:
+		return l.applySetUnit(ctx, c, progress)
+	case change.LoadModule:
+		return l.applyLoadModule(ctx, c, progress)
+	case change.SetSysctl:
+		return l.applySetSysctl(ctx, c, progress)
+	case change.MakeFilesystem:
+		return l.applyMakeFilesystem(ctx, c, progress)
+	case change.Mount:
+		return l.applyMount(ctx, c, progress)
+	case change.Relabel:
+		return l.applyRelabel(ctx, c, progress)
+	case change.AllowPorts:
+		return l.applyAllowPorts(ctx, c, progress)
+	case change.WaitRoute:
+		return l.applyWaitRoute(ctx, c, progress)
+	case change.FetchToken:
+		return l.applyFetchToken(ctx, c, progress)
+	case change.Join:
+		return l.applyJoin(ctx, c, progress)
+	case change.WaitReady:
+		return l.applyWaitReady(ctx, c, progress)
+	case change.RunHook:
+		return l.applyRunHook(ctx, c, progress)
+	}
+	return fmt.Errorf("%s: no way to apply a %s", c.ID(), change.Kind(c))
+}

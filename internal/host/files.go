@@ -1,0 +1,266 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"nodeagent/internal/change"
+)
+
+// path places an absolute path below the root, resolving every symbolic link
+// on the way inside the root, so that a fixture's link to /usr/lib/os-release
+// never leaves the fixture. The final element is resolved too.
+func (l *Linux) path(p string) string {
+	if l.root == "/" {
+		return p
+	}
+	return l.resolve(p, true)
+}
+
+func (l *Linux) resolve(p string, final bool) string {
+	rest := strings.Split(filepath.Clean("/"+p), "/")[1:]
+	at := "/" // resolved so far, relative to the root
+	for hops := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		if name == "" || name == "." {
+			continue
+		}
+		next := filepath.Join(at, name)
+		if !final && len(rest) == 0 {
+			at = next
+			break
+		}
+		target, err := os.Readlink(filepath.Join(l.root, next))
+		if err != nil || hops > 40 {
+			at = next
+			continue
+		}
+		hops++
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = append(strings.Split(filepath.Clean(target), "/"), rest...)
+	}
+	return filepath.Join(l.root, at)
+}
+
+// ReadFile returns a file's content, at most MaxFile bytes.
+func (l *Linux) ReadFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(l.path(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.IsDir() {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.Join(err, syscall.EISDIR)}
+	}
+	b, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err == nil && len(b) > MaxFile {
+		err = fmt.Errorf("%s is larger than %s", path, change.Size(MaxFile))
+	}
+	return b, err
+}
+
+// Stat describes a path without following a final link. Owner and mode of a
+// link are those of its target, since that is what a write keeps.
+func (l *Linux) Stat(path string) (FileInfo, error) {
+	p := path
+	if l.root != "/" {
+		p = l.resolve(path, false)
+	}
+	info, err := os.Lstat(p)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return FileInfo{}, nil
+	}
+	if err != nil {
+		return FileInfo{}, err
+	}
+	out := FileInfo{Exists: true}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		if out.Link, err = os.Readlink(p); err != nil {
+			return FileInfo{}, err
+		}
+		if info, err = os.Stat(l.path(path)); err != nil {
+			return out, nil // dangling
+		}
+	}
+	buf := make([]byte, 256)
+	if n, err := syscall.Getxattr(l.path(path), "security.selinux", buf); err == nil && n > 0 {
+		out.SELinux = strings.TrimRight(string(buf[:n]), "\x00")
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	out.Dir, out.Size, out.Mode = info.IsDir(), info.Size(), st.Mode&0o7777
+	out.Owner = l.userName(st.Uid) + ":" + l.groupName(st.Gid)
+	return out, nil
+}
+
+// ReadDir returns the sorted names in a directory.
+func (l *Linux) ReadDir(path string) ([]string, error) {
+	entries, err := os.ReadDir(l.path(path))
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	sort.Strings(names)
+	return names, err
+}
+
+func (l *Linux) userName(uid uint32) string {
+	if uid == 0 {
+		return "root"
+	}
+	if l.root == "/" {
+		if u, err := user.LookupId(strconv.Itoa(int(uid))); err == nil {
+			return u.Username
+		}
+	}
+	return strconv.Itoa(int(uid))
+}
+
+func (l *Linux) groupName(gid uint32) string {
+	if gid == 0 {
+		return "root"
+	}
+	if l.root == "/" {
+		if g, err := user.LookupGroupId(strconv.Itoa(int(gid))); err == nil {
+			return g.Name
+		}
+	}
+	return strconv.Itoa(int(gid))
+}
+
+func ownerIDs(owner string) (uid, gid int, err error) {
+	u, g, _ := strings.Cut(owner, ":")
+	if uid, err = strconv.Atoi(u); err != nil {
+		found, err := user.Lookup(u)
+		if err != nil {
+			return 0, 0, err
+		}
+		uid, _ = strconv.Atoi(found.Uid)
+	}
+	if g == "" {
+		g = u
+	}
+	if gid, err = strconv.Atoi(g); err != nil {
+		found, err := user.LookupGroup(g)
+		if err != nil {
+			return 0, 0, err
+		}
+		gid, _ = strconv.Atoi(found.Gid)
+	}
+	return uid, gid, nil
+}
+
+// Octal writes permission bits the way people do: 0644.
+func Octal(mode uint32) string { return fmt.Sprintf("%04o", mode) }
+
+func (l *Linux) applyWriteFile(ctx context.Context, c change.WriteFile, _ func(string)) error {
+	mode, err := strconv.ParseUint(c.Mode, 8, 12)
+	if err != nil {
+		return fmt.Errorf("mode %q of %s is not octal", c.Mode, c.Path)
+	}
+	uid, gid, err := ownerIDs(c.Owner)
+	if err != nil {
+		return fmt.Errorf("owner %q of %s: %w", c.Owner, c.Path, err)
+	}
+	return l.writeAtomic(ctx, c.Path, []byte(c.Content), os.FileMode(mode), uid, gid)
+}
+
+// writeAtomic makes path hold data or leaves it as it was, whatever happens in
+// between: a temporary file in the same directory, fsync, rename, fsync of the
+// directory. A symbolic link is kept and its target replaced.
+func (l *Linux) writeAtomic(ctx context.Context, path string, data []byte, mode os.FileMode, uid, gid int) error {
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		target = path
+	}
+	dir := filepath.Dir(target)
+	if err := makeDirs(dir); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".nodeagent-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already after the rename
+	for _, do := range []func() error{
+		func() error { _, err := f.Write(data); return err },
+		func() error { return f.Chown(uid, gid) },
+		// After chown, which clears set-id bits.
+		func() error { return syscall.Fchmod(int(f.Fd()), uint32(mode)) },
+		f.Sync,
+	} {
+		if err := do(); err != nil {
+			f.Close()
+			return fmt.Errorf("writing %s: %w", path, err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	copyLabel(target, f.Name())
+	if err := os.Rename(f.Name(), target); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// copyLabel gives the new file the SELinux label of the one it replaces. A
+// file that is new gets its directory's default label from the kernel.
+func copyLabel(from, to string) {
+	buf := make([]byte, 256)
+	if n, err := syscall.Getxattr(from, "security.selinux", buf); err == nil && n > 0 {
+		_ = syscall.Setxattr(to, "security.selinux", buf[:n], 0) // SELinux off: nothing to keep
+	}
+}
+
+// makeDirs is MkdirAll with 0755 that fsyncs each directory it adds to.
+func makeDirs(dir string) error {
+	if info, err := os.Stat(dir); err == nil {
+		if !info.IsDir() {
+			return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
+		}
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if err := makeDirs(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // whatever the umask is
+		return err
+	}
+	return syncDir(parent)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) { // some filesystems can't
+		return fmt.Errorf("fsync of %s: %w", dir, err)
+	}
+	return nil
+}
+
+func (l *Linux) applyRemoveFile(_ context.Context, c change.RemoveFile, _ func(string)) error {
+	if err := os.Remove(c.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return syncDir(filepath.Dir(c.Path))
+}

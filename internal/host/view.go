@@ -1,0 +1,238 @@
+// Package host is the only package that touches the machine: it runs
+// programs, talks D-Bus and netlink, opens block devices and writes files.
+//
+// Planning receives a View, which cannot write, so a truthful dry run is a
+// fact of the types. Running receives a Host, which can also Apply changes.
+package host
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"nodeagent/internal/change"
+)
+
+// ErrUnobservable is returned by probes that need a live host when only a
+// tree of files is observed (--root). Planners treat it as "not known".
+var ErrUnobservable = errors.New("only a live host can tell")
+
+// View is what may be observed. No method changes the host. Methods that start
+// programs remember their answer until the next Apply.
+type View interface {
+	// ReadFile returns a file's content, following links inside the root; at
+	// most MaxFile bytes. A missing file is fs.ErrNotExist.
+	ReadFile(path string) ([]byte, error)
+	// Stat describes path itself, without following a final link.
+	Stat(path string) (FileInfo, error)
+	// ReadDir returns the sorted names in a directory.
+	ReadDir(path string) ([]string, error)
+	// LookPath finds a program in the fixed PATH; fs.ErrNotExist if absent.
+	LookPath(program string) (string, error)
+	// Live is false when only a tree of files is observed.
+	Live() bool
+
+	// System returns what identifies host and kernel.
+	System() (System, error)
+	// Filesystem describes the filesystem that holds path (or its nearest
+	// existing parent).
+	Filesystem(path string) (Filesystem, error)
+	// Version runs "PROGRAM --version" (kubeadm: "version -o short") and
+	// returns the version in it, without "v".
+	Version(ctx context.Context, program string) (string, error)
+
+	// Installed returns version-release for those of names that the RPM
+	// database has.
+	Installed(ctx context.Context, names []string) (map[string]string, error)
+	// Units describes systemd units; unknown ones have LoadState "not-found".
+	Units(ctx context.Context, names []string) (map[string]Unit, error)
+	// SwapUnits lists loaded .swap units.
+	SwapUnits(ctx context.Context) (map[string]Unit, error)
+
+	// BlockDevices lists disks and partitions as lsblk and udev see them, in
+	// by-path order.
+	BlockDevices(ctx context.Context) ([]BlockDevice, error)
+	// Mounts is the parsed /proc/self/mountinfo.
+	Mounts() ([]Mount, error)
+
+	// Firewalld describes firewalld, running or not.
+	Firewalld(ctx context.Context) (Firewalld, error)
+	// Network returns links, addresses and default routes.
+	Network() (Network, error)
+
+	// CRI asks the runtime at a CRI socket for its name and version.
+	CRI(ctx context.Context, socket string) (RuntimeVersion, error)
+	// Node reads this host's own Node object with /etc/kubernetes/kubelet.conf.
+	Node(ctx context.Context, name string) (Node, error)
+	// TokenHeld tells whether a join token is held in memory by this run.
+	TokenHeld() bool
+}
+
+// Host is a View that can also change the machine.
+type Host interface {
+	View
+	// Apply carries out one change, or returns why it could not. progress
+	// receives short texts for people; it may be nil.
+	Apply(ctx context.Context, c change.Change, progress func(string)) error
+}
+
+// MaxFile bounds ReadFile.
+const MaxFile = 16 << 20
+
+// FileInfo describes a path without following it.
+type FileInfo struct {
+	Exists  bool   `json:"exists"`
+	Dir     bool   `json:"dir,omitempty"`
+	Link    string `json:"link,omitempty"` // target, when it is a symbolic link
+	Mode    uint32 `json:"mode,omitempty"` // permission bits
+	Owner   string `json:"owner,omitempty"`
+	Size    int64  `json:"size,omitempty"`
+	SELinux string `json:"selinux,omitempty"` // its SELinux context; empty when there is none
+}
+
+// System identifies host and kernel.
+type System struct {
+	Root        bool      `json:"root"` // effective user 0
+	Arch        string    `json:"arch"` // as uname: x86_64, aarch64
+	Kernel      string    `json:"kernel"`
+	Hostname    string    `json:"hostname"` // static or kernel host name
+	FQDN        string    `json:"fqdn,omitempty"`
+	MachineID   string    `json:"machineID,omitempty"`
+	Serial      string    `json:"serial,omitempty"` // DMI product serial
+	UUID        string    `json:"uuid,omitempty"`   // DMI product UUID
+	Cgroup      int       `json:"cgroup"`           // 1, 2; 0 not known
+	Now         time.Time `json:"now"`
+	MemoryBytes int64     `json:"memoryBytes,omitempty"`
+	CPUs        int       `json:"cpus,omitempty"`
+	SELinux     string    `json:"selinux"` // disabled, permissive, enforcing
+}
+
+// Filesystem is the filesystem under a path.
+type Filesystem struct {
+	Type      string `json:"type"` // ext4, xfs, overlay, rootfs, tmpfs, …
+	Source    string `json:"source,omitempty"`
+	FreeBytes uint64 `json:"freeBytes"`
+	ReadOnly  bool   `json:"readOnly,omitempty"`
+}
+
+// Unit is a systemd unit's state, in systemd's own words.
+type Unit struct {
+	LoadState     string `json:"loadState"`   // loaded, not-found, masked
+	ActiveState   string `json:"activeState"` // active, inactive, failed, activating
+	SubState      string `json:"subState,omitempty"`
+	UnitFileState string `json:"unitFileState,omitempty"` // enabled, disabled, static, masked, generated
+	NeedsReload   bool   `json:"needsReload,omitempty"`   // unit file changed since daemon-reload
+	FragmentPath  string `json:"fragmentPath,omitempty"`
+	What          string `json:"what,omitempty"`      // .swap units: the device or file
+	StartedAt     int64  `json:"startedAt,omitempty"` // ActiveEnterTimestamp, µs since the epoch
+}
+
+// BlockDevice is a disk, partition or anything stacked on one.
+type BlockDevice struct {
+	Name       string   `json:"name"` // kernel name; never an identity
+	Path       string   `json:"path"` // /dev/NAME
+	Type       string   `json:"type"` // disk, part, lvm, crypt, raid1, loop, rom, mpath
+	Size       int64    `json:"size"` // bytes
+	ReadOnly   bool     `json:"readOnly,omitempty"`
+	Removable  bool     `json:"removable,omitempty"`
+	Model      string   `json:"model,omitempty"`
+	Serial     string   `json:"serial,omitempty"`
+	WWN        string   `json:"wwn,omitempty"`
+	ByID       []string `json:"byID,omitempty"`   // /dev/disk/by-id links
+	ByPath     []string `json:"byPath,omitempty"` // /dev/disk/by-path links
+	PartLabel  string   `json:"partLabel,omitempty"`
+	PartUUID   string   `json:"partUUID,omitempty"`
+	Parent     string   `json:"parent,omitempty"`   // kernel name of the disk of a partition
+	Children   []string `json:"children,omitempty"` // kernel names of partitions and holders
+	Swap       bool     `json:"swap,omitempty"`     // in use as swap
+	Mounts     []string `json:"mounts,omitempty"`   // mount points in our namespace
+	FSType     string   `json:"fsType,omitempty"`   // from blkid -p
+	Label      string   `json:"label,omitempty"`
+	FSUUID     string   `json:"fsUUID,omitempty"`
+	PTType     string   `json:"ptType,omitempty"`     // partition table type
+	Signatures []string `json:"signatures,omitempty"` // wipefs -n: "type@offset"
+	Ambivalent bool     `json:"ambivalent,omitempty"` // blkid -p exit 8
+	Busy       string   `json:"busy,omitempty"`       // why O_EXCL failed
+	Unreadable string   `json:"unreadable,omitempty"` // why a read at either end failed
+	NonZero    bool     `json:"nonZero,omitempty"`    // first or last MiB holds bytes other than zero
+	Probed     bool     `json:"probed"`               // signatures were looked for
+}
+
+// Mount is one line of mountinfo.
+type Mount struct {
+	Source  string   `json:"source"`
+	Target  string   `json:"target"`
+	Type    string   `json:"type"`
+	Root    string   `json:"root,omitempty"` // root within the filesystem; not "/" for bind mounts
+	Device  string   `json:"device"`         // major:minor
+	Options []string `json:"options,omitempty"`
+}
+
+// Firewalld is firewalld's state.
+type Firewalld struct {
+	Installed   bool              `json:"installed"`
+	Running     bool              `json:"running"`
+	DefaultZone string            `json:"defaultZone,omitempty"`
+	Interfaces  map[string]string `json:"interfaces,omitempty"` // interface → runtime zone
+	Zones       map[string]Zone   `json:"zones,omitempty"`      // those in use, the default one and trusted
+}
+
+// Zone is what a zone lets in, at run time and permanently.
+type Zone struct {
+	Runtime   ZoneSettings `json:"runtime"`
+	Permanent ZoneSettings `json:"permanent"`
+}
+
+// ZoneSettings in firewalld's notation: "10250/tcp", "30000-32767/tcp".
+type ZoneSettings struct {
+	Ports              []string `json:"ports,omitempty"`
+	Protocols          []string `json:"protocols,omitempty"`
+	Sources            []string `json:"sources,omitempty"`
+	Forward            bool     `json:"forward,omitempty"`
+	ICMPBlocks         []string `json:"icmpBlocks,omitempty"`
+	ICMPBlockInversion bool     `json:"icmpBlockInversion,omitempty"`
+	Target             string   `json:"target,omitempty"`
+}
+
+// Network is links, addresses and default routes.
+type Network struct {
+	Addresses []Address `json:"addresses,omitempty"`
+	Defaults  []Route   `json:"defaults,omitempty"`
+	MACs      []string  `json:"macs,omitempty"`
+}
+
+// Address is one global unicast address.
+type Address struct {
+	Interface string `json:"interface"`
+	IP        string `json:"ip"`
+	Prefix    int    `json:"prefix"`
+}
+
+// Route is one usable default route; unreachable, blackhole and prohibit
+// routes aren't.
+type Route struct {
+	Family    string `json:"family"` // ipv4, ipv6
+	Interface string `json:"interface"`
+	Gateway   string `json:"gateway,omitempty"`
+	Metric    int    `json:"metric"`
+}
+
+// RuntimeVersion is a CRI runtime's answer.
+type RuntimeVersion struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// Node is this host's Node object and the credential that reads it.
+type Node struct {
+	Joined  bool              `json:"joined"`            // kubelet.conf parses and its certificate is valid now
+	Server  string            `json:"server,omitempty"`  // API server URL in kubelet.conf
+	CAHash  string            `json:"caHash,omitempty"`  // sha256:… of that cluster's CA
+	Name    string            `json:"name,omitempty"`    // node name in the certificate
+	Reached bool              `json:"reached,omitempty"` // the API server answered for the Node
+	Ready   bool              `json:"ready,omitempty"`
+	Unmet   string            `json:"unmet,omitempty"` // the condition that is missing, in its own words
+	Version string            `json:"version,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Problem string            `json:"problem,omitempty"` // why Joined or Reached is false
+}
