@@ -105,7 +105,7 @@ type Swap struct {
 // Kernel lists extra modules and sysctls.
 type Kernel struct {
 	Modules []string          `yaml:"modules" doc:"Modules to load, besides overlay and br_netfilter."`
-	Sysctls map[string]string `yaml:"sysctls" doc:"Sysctls to set, besides those Kubernetes needs."`
+	Sysctls map[string]string `yaml:"sysctls" literal:"number" doc:"Sysctls to set, besides those Kubernetes needs."`
 }
 
 // Disk is one data disk.
@@ -187,7 +187,7 @@ type DefaultRoute struct {
 type File struct {
 	Path        string `yaml:"path" doc:"Absolute path."`
 	Owner       string `yaml:"owner" doc:"user:group. Default root:root."`
-	Permissions string `yaml:"permissions" doc:"Octal mode. Default 0644."`
+	Permissions string `yaml:"permissions" literal:"number" doc:"Octal mode. Default 0644."`
 	Content     string `yaml:"content" doc:"The whole content."`
 }
 

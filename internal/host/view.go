@@ -71,6 +71,7 @@ type View interface {
 // Host is a View that can also change the machine.
 type Host interface {
 	View
+	State
 	// Apply carries out one change, or returns why it could not. progress
 	// receives short texts for people; it may be nil.
 	Apply(ctx context.Context, c change.Change, progress func(string)) error

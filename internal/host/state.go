@@ -1,0 +1,120 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"nodeagent/internal/fail"
+)
+
+// State is where a run keeps what outlives it. It is apart from Apply because
+// none of it changes what the host does.
+type State interface {
+	// Lock takes the lock of all runs or returns a fail.Error of kind Locked
+	// that names the holder.
+	Lock(path string) (Lock, error)
+	// Append adds one line to a file and returns when it is on disk. A torn
+	// last line left by a crash is closed first.
+	Append(path string, line []byte) error
+	// Save replaces a file atomically, mode 0600.
+	Save(path string, data []byte) error
+	// Scratch removes files of an earlier run that must not outlive it.
+	Scratch(paths ...string) error
+}
+
+// Lock is the held lock of all runs.
+type Lock interface {
+	// Note leaves a line for other runs and for `status`: what goes on now.
+	Note(line string) error
+	Release() error
+}
+
+type flock struct{ f *os.File }
+
+// Lock uses flock(2), which the kernel drops when the holder dies, so there is
+// no stale lock.
+func (l *Linux) Lock(path string) (Lock, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("locking %s: %w", path, err)
+		}
+		b := make([]byte, 512)
+		n, _ := f.ReadAt(b, 0)
+		return nil, fail.New(fail.Locked, "watch it with: nodeagent status", "another run holds %s: %s", path, bytes.TrimSpace(b[:n]))
+	}
+	return &flock{f}, nil
+}
+
+func (k *flock) Note(line string) error {
+	if err := k.f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := k.f.WriteAt([]byte(line+"\n"), 0)
+	return err
+}
+
+func (k *flock) Release() error {
+	if err := k.f.Truncate(0); err != nil {
+		return err
+	}
+	return k.f.Close()
+}
+
+// Append adds one fsynced line.
+func (l *Linux) Append(path string, line []byte) error {
+	if err := makeDirs(filepath.Dir(path)); err != nil {
+		return err
+	}
+	_, statErr := os.Lstat(path)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	end := make([]byte, 1)
+	if info, err := f.Stat(); err == nil && info.Size() > 0 {
+		if _, err := f.ReadAt(end, info.Size()-1); err == nil && end[0] != '\n' {
+			line = append([]byte("\n"), line...)
+		}
+	}
+	if _, err := f.Write(append(line, '\n')); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if errors.Is(statErr, fs.ErrNotExist) {
+		return syncDir(filepath.Dir(path))
+	}
+	return nil
+}
+
+// Save replaces a file atomically.
+func (l *Linux) Save(path string, data []byte) error {
+	return l.writeAtomic(context.Background(), path, data, 0o600, 0, 0)
+}
+
+// Scratch removes leftovers; missing ones are fine.
+func (l *Linux) Scratch(paths ...string) error {
+	var errs []error
+	for _, p := range paths {
+		if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
