@@ -1,0 +1,67 @@
+// Package journal reads and writes the lines of the append-only record of what
+// runs did. Observation is the truth; the journal is asked only where
+// observation can't tell: an interrupted format or join, and reset.
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
+
+// Path is the journal's place.
+const Path = "/var/lib/nodeagent/journal.jsonl"
+
+// Event is what happened to a change.
+type Event string
+
+// The events of a change. An intent is on disk before the change begins.
+const (
+	Intent Event = "intent"
+	Done   Event = "done"
+	Failed Event = "failed"
+)
+
+// Entry is one line.
+type Entry struct {
+	Time   time.Time       `json:"time"`
+	Run    string          `json:"run"` // the same for all lines of one run
+	Event  Event           `json:"event"`
+	Step   string          `json:"step"`
+	ID     string          `json:"id"`
+	Change json.RawMessage `json:"change,omitempty"` // change.Encode, without secrets; with intents only
+	Error  string          `json:"error,omitempty"`
+}
+
+// Line is the entry as it is appended.
+func (e Entry) Line() ([]byte, error) { return json.Marshal(e) }
+
+// Parse returns the entries of a journal. Lines that a crash tore are skipped:
+// what they would have said was never promised.
+func Parse(b []byte) []Entry {
+	var out []Entry
+	for line := range bytes.Lines(b) {
+		var e Entry
+		if json.Unmarshal(line, &e) == nil && e.ID != "" && e.Event != "" {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Unfinished returns the last intent for id if nothing says that it was done.
+// A failed change counts as unfinished: it may have been half made.
+func Unfinished(entries []Entry, id string) (Entry, bool) {
+	for i := len(entries) - 1; i >= 0; i-- {
+		if entries[i].ID != id {
+			continue
+		}
+		switch entries[i].Event {
+		case Done:
+			return Entry{}, false
+		case Intent:
+			return entries[i], true
+		}
+	}
+	return Entry{}, false
+}
