@@ -1,0 +1,65 @@
+package lab
+
+import (
+	"context"
+	_ "embed"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// suite is the Debian release whose userland and kernel the guests run.
+const suite = "bookworm"
+
+// basePackages make up every guest. What a Kubernetes node needs beyond a
+// stock host (socat, conntrack, ethtool, NFS, runc, containerd, CNI plugins) is
+// left out on purpose: it has to come from the RPM repositories.
+var basePackages = []string{
+	"btrfs-progs", "ca-certificates", "curl", "dbus", "dnf", "dnf-plugins-core", "dosfstools", "e2fsprogs",
+	"fdisk", "firewalld", "gnupg", "initramfs-tools", "iproute2", "iptables", "iputils-ping", "kmod", "less",
+	"linux-image-amd64", "lvm2", "mdadm", "network-manager", "nftables", "openssh-server", "parted", "procps",
+	"rpm", "systemd", "systemd-sysv", "udev", "util-linux", "xfsprogs", "zstd",
+}
+
+// repackaged are the Debian packages whose content goes into the lab's RPMs.
+// They are downloaded with all dependencies that a guest lacks.
+var repackaged = []string{"conntrack", "socat", "ethtool", "nfs-common", "runc", "containernetworking-plugins"}
+
+// baseHook finishes the root file system inside mmdebstrap, where apt and /proc
+// are usable in it.
+//
+//go:embed base-hook.sh
+var baseHook string
+
+// seedScript unpacks what the lab hands to a guest before its systemd starts.
+//
+//go:embed seed.sh
+var seedScript string
+
+// rootfs builds the Debian tree in DIR/rootfs and DIR/debs.
+func (c *cache) rootfs(ctx context.Context, extra []string) (string, error) {
+	packages := slices.Concat(basePackages, extra)
+	key := append(slices.Concat(packages, repackaged), suite, baseHook, seedScript)
+	return c.artefact("base", key, func(dir string) error {
+		hook := filepath.Join(dir, "hook.sh")
+		if err := os.WriteFile(hook, []byte(baseHook), 0o755); err != nil {
+			return err
+		}
+		seed := filepath.Join(dir, "seed.sh")
+		if err := os.WriteFile(seed, []byte(seedScript), 0o755); err != nil {
+			return err
+		}
+		root := filepath.Join(dir, "rootfs")
+		mirror := "deb http://deb.debian.org/debian"
+		cmd := command{env: []string{"LAB_SEED=" + seed, "LAB_DEBS=" + strings.Join(repackaged, " ")}}
+		_, err := cmd.run(ctx, "mmdebstrap", "--mode=root", "--variant=minbase", "--components=main",
+			"--include="+strings.Join(packages, ","), "--customize-hook="+hook, suite, root,
+			mirror+" "+suite+" main", mirror+" "+suite+"-updates main",
+			"deb http://deb.debian.org/debian-security "+suite+"-security main")
+		if err != nil {
+			return err
+		}
+		return os.Rename(filepath.Join(root, "var/lab-debs"), filepath.Join(dir, "debs"))
+	})
+}

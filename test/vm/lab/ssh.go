@@ -1,0 +1,160 @@
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Result is the outcome of a program in a guest.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// sshArgs are the options in front of the guest's address.
+func (g *Guest) sshArgs() []string {
+	return []string{"-F", "none", "-i", g.lab.Assets.SSHKey(), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+		"-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=10"}
+}
+
+// ssh is a program call in the guest. The remote shell gets script as it is.
+func (g *Guest) ssh(ctx context.Context, script string) *exec.Cmd {
+	return exec.CommandContext(ctx, "ssh", append(g.sshArgs(), "root@"+g.Addr, script)...)
+}
+
+// Exec runs a shell script in the guest and returns all of its outcome. The
+// error is only for scripts that couldn't be run.
+func (g *Guest) Exec(ctx context.Context, script string) (Result, error) {
+	cmd := g.ssh(ctx, script)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	r := Result{Stdout: stdout.String(), Stderr: stderr.String()}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() != 255 {
+		r.Code = exit.ExitCode()
+		return r, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("ssh to %s: %w: %s", g.Name, err, tail(r.Stderr, 500))
+	}
+	return r, err
+}
+
+// Run runs a shell script in the guest that must succeed and returns its
+// standard output.
+func (g *Guest) Run(ctx context.Context, script string) (string, error) {
+	r, err := g.Exec(ctx, script)
+	if err == nil && r.Code != 0 {
+		err = fmt.Errorf("%s: exit %d of %q: %s", g.Name, r.Code, script, tail(r.Stdout+r.Stderr, 2000))
+	}
+	return r.Stdout, err
+}
+
+// Stream runs a shell script in the guest with its output going to out as it
+// comes, and returns its exit code.
+func (g *Guest) Stream(ctx context.Context, out io.Writer, script string) (int, error) {
+	cmd := g.ssh(ctx, script)
+	cmd.Stdout, cmd.Stderr = out, out
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() != 255 {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// CopyIn puts files into the running guest.
+func (g *Guest) CopyIn(ctx context.Context, files ...File) error {
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(writeTar(w, files)) }()
+	cmd := g.ssh(ctx, "tar -C / --no-overwrite-dir -xpf -")
+	cmd.Stdin = r
+	out, err := cmd.CombinedOutput()
+	r.Close()
+	if err != nil {
+		return fmt.Errorf("copy to %s: %w: %s", g.Name, err, tail(string(out), 500))
+	}
+	return nil
+}
+
+// CopyOut writes a file of the guest to one of the lab machine.
+func (g *Guest) CopyOut(ctx context.Context, from, to string) error {
+	f, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	cmd := g.ssh(ctx, "cat "+quote(from))
+	cmd.Stdout = f
+	return cmd.Run()
+}
+
+// quote makes one shell word of s.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// Session is one ssh connection that is kept open, to show that nothing cuts it.
+type Session struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines chan string
+	n     int
+}
+
+// OpenSession connects and stays connected until Close.
+func (g *Guest) OpenSession(ctx context.Context) (*Session, error) {
+	s := &Session{cmd: g.ssh(ctx, "cat"), lines: make(chan string)}
+	var err error
+	if s.in, err = s.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(s.lines)
+		for r := bufio.NewScanner(out); r.Scan(); {
+			s.lines <- r.Text()
+		}
+	}()
+	return s, s.Check()
+}
+
+// Check sends a line over the connection and wants it back.
+func (s *Session) Check() error {
+	s.n++
+	line := fmt.Sprintf("still here %d", s.n)
+	if _, err := fmt.Fprintln(s.in, line); err != nil {
+		return fmt.Errorf("the ssh connection is gone: %w", err)
+	}
+	select {
+	case got, ok := <-s.lines:
+		if !ok {
+			return errors.New("the ssh connection was closed")
+		}
+		if got != line {
+			return fmt.Errorf("the ssh connection returned %q for %q", got, line)
+		}
+		return nil
+	case <-time.After(30 * time.Second):
+		return errors.New("the ssh connection doesn't answer")
+	}
+}
+
+// Close ends the connection.
+func (s *Session) Close() error {
+	s.in.Close()
+	return s.cmd.Wait()
+}

@@ -1,0 +1,97 @@
+// Package vm_test holds the guest suites: real virtual machines that join a real
+// control plane. They start only with NODEAGENT_LAB=1, as root, with qemu.
+package vm_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"nodeagent/test/vm/lab"
+)
+
+// unavailable is why the guest suites can't run here; empty if they can.
+var unavailable = lab.Unavailable()
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if unavailable != "" || flag.Lookup("test.list").Value.String() != "" {
+		return m.Run()
+	}
+	ctx := context.Background()
+	log := lab.NewLog(os.Stderr)
+	assets, err := lab.Prepare(ctx, log, lab.Rocky9)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "prepare the lab:", err)
+		return 1
+	}
+	if !lab.Inside() {
+		code, err := lab.Enter()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "enter the lab:", err)
+		}
+		return code
+	}
+	shared.assets, shared.log = assets, log
+	code := m.Run()
+	if shared.lab != nil {
+		shared.lab.Close()
+		if code == 0 {
+			shared.lab.Discard()
+		} else {
+			log.Printf("logs and consoles: %s", shared.lab.RunDir)
+		}
+	}
+	return code
+}
+
+// shared is the one lab that all tests of a run use.
+var shared struct {
+	assets *lab.Assets
+	log    *lab.Log
+	once   sync.Once
+	lab    *lab.Lab
+	err    error
+}
+
+// needLab returns the running lab with its control plane, or skips the test.
+func needLab(t *testing.T) *lab.Lab {
+	t.Helper()
+	if unavailable != "" {
+		t.Skip(unavailable)
+	}
+	shared.once.Do(func() {
+		ctx := context.Background()
+		if shared.lab, shared.err = lab.Start(ctx, shared.assets, shared.log); shared.err == nil {
+			shared.err = shared.lab.StartControlPlane(ctx)
+		}
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.lab
+}
+
+// newGuest makes a guest that ends with the test, and names its console if the
+// test failed.
+func newGuest(t *testing.T, l *lab.Lab, f lab.Flavour, name string) *lab.Guest {
+	t.Helper()
+	g, err := l.NewGuest(t.Context(), f, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		g.PowerCut()
+		if t.Failed() {
+			t.Logf("serial console of %s: %s", name, g.Console())
+		}
+	})
+	return g
+}
