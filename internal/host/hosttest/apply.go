@@ -1,0 +1,271 @@
+package hosttest
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"nodeagent/internal/change"
+	"nodeagent/internal/fail"
+	"nodeagent/internal/host"
+)
+
+// Apply carries a change out on the world, as one effect.
+func (w *World) Apply(_ context.Context, c change.Change, _ func(string)) error {
+	return w.effect(func() error {
+		w.log = append(w.log, c.ID())
+		return w.apply(c)
+	})
+}
+
+func (w *World) apply(c change.Change) error {
+	switch c := c.(type) {
+	case change.WriteFile:
+		w.Files[w.resolve(c.Path)] = File{Content: c.Content, Mode: c.Mode, Owner: c.Owner}
+		w.loadUnit(c.Path)
+	case change.RemoveFile:
+		delete(w.Files, c.Path)
+	case change.SetHostname:
+		w.Sys.Hostname = c.Name
+		w.put("/etc/hostname", c.Name+"\n")
+	case change.ImportKeys:
+		w.put(c.StoreAs, "key of "+c.Repository)
+	case change.InstallPackages:
+		return w.install(c)
+	case change.InstallArchive:
+		w.put(c.Marker, c.SHA256+"\n")
+		for name, p := range w.Repo {
+			if strings.Contains(c.URL, name) {
+				w.bring(name, p)
+			}
+		}
+	case change.SwapOff:
+		w.Swaps = slices.DeleteFunc(w.Swaps, func(s Swap) bool { return s.Area == c.Area })
+	case change.MaskUnit:
+		w.UnitStates[c.Unit] = host.Unit{LoadState: "masked", ActiveState: "inactive", UnitFileState: "masked"}
+		w.Files["/etc/systemd/system/"+c.Unit] = File{Link: "/dev/null"}
+		w.Swaps = slices.DeleteFunc(w.Swaps, func(s Swap) bool { return s.Unit == c.Unit })
+	case change.SetUnit:
+		return w.setUnit(c)
+	case change.LoadModule:
+		w.Modules[c.Name] = true
+		if c.Name == "br_netfilter" {
+			for _, k := range []string{"net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"} {
+				if _, ok := w.Sysctls[k]; !ok {
+					w.Sysctls[k] = "0"
+				}
+			}
+		}
+	case change.SetSysctl:
+		if _, ok := w.Sysctls[c.Key]; !ok {
+			return fmt.Errorf("there is no sysctl %s", c.Key)
+		}
+		w.Sysctls[c.Key] = c.Value
+	case change.MakeFilesystem:
+		return w.format(c)
+	case change.Mount:
+		return w.mount(c)
+	case change.Relabel:
+	case change.AllowPorts:
+		w.allow(c)
+	case change.WaitRoute:
+		if len(w.Net.Defaults) == 0 && w.LateRoute == nil {
+			return fail.New(fail.Timeout, "", "no default route within %s", c.Timeout)
+		}
+		if w.LateRoute != nil {
+			w.Net.Defaults = append(w.Net.Defaults, *w.LateRoute)
+			w.LateRoute = nil
+		}
+	case change.FetchToken:
+		if w.TokenDoc == "" {
+			return fail.New(fail.Step, "", "there is no token")
+		}
+		w.token = true
+	case change.Join:
+		return w.join(c)
+	case change.WaitReady:
+		w.NodeObject.Reached, w.NodeObject.Ready, w.NodeObject.Unmet = true, true, ""
+	case change.RunHook:
+		w.Files[c.Marker] = File{Content: c.Command + "\n", Mode: "0600"}
+	default:
+		return fmt.Errorf("the world has no %s", change.Kind(c))
+	}
+	return nil
+}
+
+// loadUnit makes a unit file known to the manager.
+func (w *World) loadUnit(p string) {
+	dir, name := path.Split(p)
+	if dir != "/etc/systemd/system/" || strings.HasSuffix(name, ".conf") {
+		return
+	}
+	u := w.UnitStates[name]
+	u.LoadState = "loaded"
+	u.ActiveState = or(u.ActiveState, "inactive")
+	u.UnitFileState = or(u.UnitFileState, "disabled")
+	u.FragmentPath = p
+	w.UnitStates[name] = u
+}
+
+func (w *World) install(c change.InstallPackages) error {
+	for _, spec := range c.Packages {
+		name, p, ok := w.find(spec)
+		if !ok {
+			return fail.New(fail.Step, "", "no repository has %s", spec)
+		}
+		w.bring(name, p)
+	}
+	return nil
+}
+
+// find resolves a package spec: a name, a provided name, or name-version-*.
+func (w *World) find(spec string) (string, Package, bool) {
+	for name, p := range w.Repo {
+		if name == spec || slices.Contains(p.Provides, spec) {
+			return name, p, true
+		}
+		if v, ok := strings.CutPrefix(spec, name+"-"); ok {
+			if match, _ := path.Match(v, p.Version); match || v == p.Version {
+				return name, p, true
+			}
+		}
+	}
+	return "", Package{}, false
+}
+
+func (w *World) bring(name string, p Package) {
+	w.Packages[name] = p.Version
+	for f, content := range p.Files {
+		if _, there := w.Files[f]; !there {
+			w.Files[f] = content
+		}
+	}
+	for _, u := range p.Units {
+		if _, there := w.UnitStates[u]; !there {
+			w.UnitStates[u] = host.Unit{LoadState: "loaded", ActiveState: "inactive", UnitFileState: "disabled", FragmentPath: "/usr/lib/systemd/system/" + u}
+		}
+	}
+}
+
+func (w *World) setUnit(c change.SetUnit) error {
+	if c.Reload {
+		for n, u := range w.UnitStates {
+			u.NeedsReload = false
+			w.UnitStates[n] = u
+			// What a generator made of a file that is gone now is gone too.
+			if strings.HasPrefix(u.FragmentPath, "/run/systemd/generator/") && !w.generated(u) && u.ActiveState != "active" {
+				delete(w.UnitStates, n)
+			}
+		}
+	}
+	if !c.Enable && !c.Start && !c.Restart && !c.Disable {
+		return nil
+	}
+	u, ok := w.UnitStates[c.Unit]
+	if !ok || u.LoadState != "loaded" {
+		return fmt.Errorf("unit %s is not there", c.Unit)
+	}
+	if c.Enable {
+		u.UnitFileState = "enabled"
+	}
+	if c.Start || c.Restart {
+		u.ActiveState = "active"
+		u.StartedAt = w.Sys.Now.UnixMicro() + int64(w.effects)
+	}
+	if c.Disable {
+		u.UnitFileState, u.ActiveState = "disabled", "inactive"
+	}
+	w.UnitStates[c.Unit] = u
+	return nil
+}
+
+// generated tells whether fstab still asks for a swap unit.
+func (w *World) generated(u host.Unit) bool {
+	for line := range strings.Lines(w.Files["/etc/fstab"].Content) {
+		if f := strings.Fields(line); len(f) > 2 && !strings.HasPrefix(f[0], "#") && f[2] == "swap" && f[0] == u.What {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *World) format(c change.MakeFilesystem) error {
+	d := w.disk(c.Device)
+	if d == nil {
+		return fail.New(fail.Safety, "", "%s is not there", c.Device)
+	}
+	blank := d.FSType == "" && d.PTType == "" && len(d.Signatures) == 0 && !d.NonZero
+	if !blank && !(c.Resume && d.FSUUID == c.UUID) {
+		return fail.New(fail.Safety, "", "%s holds data", c.Device)
+	}
+	d.FSType, d.Label, d.FSUUID, d.Signatures, d.NonZero, d.Probed = c.Type, c.Label, c.UUID, []string{c.Type + "@0x0"}, true, true
+	return nil
+}
+
+func (w *World) mount(c change.Mount) error {
+	d := w.disk("/dev/disk/by-label/" + c.Label)
+	if d == nil {
+		return fail.New(fail.Step, "", "no device has label %s", c.Label)
+	}
+	if !slices.ContainsFunc(w.MountTable, func(m host.Mount) bool { return m.Target == c.Target }) {
+		w.MountTable = append(w.MountTable, host.Mount{Source: d.Path, Target: c.Target, Type: c.Type, Root: "/"})
+	}
+	if u, ok := w.UnitStates[c.Unit]; ok {
+		u.ActiveState, u.UnitFileState = "active", "enabled"
+		w.UnitStates[c.Unit] = u
+	}
+	return nil
+}
+
+func (w *World) allow(c change.AllowPorts) {
+	z := w.Firewall.Zones[c.Zone]
+	s := &z.Runtime
+	if c.Permanent {
+		s = &z.Permanent
+	}
+	add := func(to *[]string, what []string) {
+		for _, x := range what {
+			if !slices.Contains(*to, x) {
+				*to = append(*to, x)
+			}
+		}
+		slices.Sort(*to)
+	}
+	add(&s.Ports, c.Ports)
+	add(&s.Protocols, c.Protocols)
+	add(&s.Sources, c.Sources)
+	s.Forward = s.Forward || c.Forward
+	if w.Firewall.Zones == nil {
+		w.Firewall.Zones = map[string]host.Zone{}
+	}
+	w.Firewall.Zones[c.Zone] = z
+}
+
+func (w *World) join(c change.Join) error {
+	if !w.token {
+		return fail.New(fail.Step, "", "no token is held")
+	}
+	if w.NodeObject.Joined {
+		return fail.New(fail.Safety, "", "the host has joined already")
+	}
+	w.put("/etc/kubernetes/kubelet.conf", "server: "+w.NodeObject.Server+"\n")
+	w.put("/etc/kubernetes/pki/ca.crt", "ca\n")
+	config := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	if patch, ok := w.Files[c.PatchDirectory+"/kubeletconfiguration0+strategic.json"]; ok {
+		config = patch.Content // JSON is YAML; the cluster's own part doesn't matter here
+	}
+	w.put("/var/lib/kubelet/config.yaml", config)
+	var flags []string
+	for _, a := range c.KubeletArgs {
+		flags = append(flags, "--"+a.Name+"="+a.Value)
+	}
+	w.put("/var/lib/kubelet/kubeadm-flags.env", fmt.Sprintf("KUBELET_KUBEADM_ARGS=%q\n", strings.Join(flags, " ")))
+	w.NodeObject.Joined, w.NodeObject.Name = true, c.NodeName
+	if u, ok := w.UnitStates["kubelet.service"]; ok {
+		u.ActiveState = "active"
+		w.UnitStates["kubelet.service"] = u
+	}
+	return nil
+}

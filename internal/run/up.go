@@ -1,0 +1,303 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"nodeagent/internal/change"
+	"nodeagent/internal/config"
+	"nodeagent/internal/fail"
+	"nodeagent/internal/host"
+	"nodeagent/internal/report"
+	"nodeagent/internal/run/journal"
+)
+
+// Files of the runs.
+const (
+	LockPath    = "/run/nodeagent/lock"
+	LastRunPath = "/var/lib/nodeagent/last-run.json"
+	// JoinPath holds the JoinConfiguration with the token while kubeadm runs.
+	JoinPath = "/run/nodeagent/join.yaml"
+)
+
+// Options of a run.
+type Options struct {
+	ID      string           // names the run in the journal
+	Version string           // of nodeagent
+	Now     func() time.Time // the clock of events and journal
+	// Confirm is asked before the first destructive change; nil agrees.
+	Confirm func(Plan) error
+}
+
+// LastRun is the record of a finished run, also of a failed one.
+type LastRun struct {
+	Run      string        `json:"run"`
+	Version  string        `json:"version"`
+	Started  time.Time     `json:"started"`
+	Finished time.Time     `json:"finished"`
+	Result   string        `json:"result"` // converged, failed
+	ExitCode int           `json:"exitCode"`
+	Changes  int           `json:"changes"`
+	Step     string        `json:"step,omitempty"`   // that failed
+	Change   string        `json:"change,omitempty"` // that failed
+	Error    string        `json:"error,omitempty"`
+	Hint     string        `json:"hint,omitempty"`
+	Steps    []StepResult  `json:"steps"`
+	Warnings []string      `json:"warnings,omitempty"`
+	Took     time.Duration `json:"took"` // nanoseconds
+}
+
+// StepResult is what one step did.
+type StepResult struct {
+	Name    string        `json:"name"`
+	Changes []string      `json:"changes,omitempty"` // summaries
+	Took    time.Duration `json:"took"`              // nanoseconds
+}
+
+// runner is one run under the lock.
+type runner struct {
+	host    host.Host
+	spec    config.Spec
+	opts    Options
+	emit    report.Sink
+	lock    host.Lock
+	initial Plan
+	result  LastRun
+	dirty   bool // something was applied since the initial plan
+}
+
+// Up brings the host to what the configuration says, step by step, and
+// returns the record of the run. The record is also saved, unless another run
+// holds the lock.
+func Up(ctx context.Context, h host.Host, spec config.Spec, steps []Step, opts Options, emit report.Sink) (LastRun, error) {
+	lock, err := h.Lock(LockPath)
+	if err != nil {
+		return LastRun{}, err
+	}
+	r := &runner{host: h, spec: spec, opts: opts, emit: emit, lock: lock}
+	r.result = LastRun{Run: opts.ID, Version: opts.Version, Started: opts.Now(), Steps: []StepResult{}}
+	err = r.run(ctx, steps)
+	r.finish(err)
+	if saveErr := r.save(); err == nil && saveErr != nil {
+		err = fmt.Errorf("the host is as asked, but the record could not be saved: %w", saveErr)
+	}
+	return r.result, errors.Join(err, lock.Release())
+}
+
+func (r *runner) run(ctx context.Context, steps []Step) error {
+	// What a killed run left behind and must not live on.
+	if err := r.host.Scratch(JoinPath); err != nil {
+		return err
+	}
+	r.note("planning", "")
+	r.emit(report.Event{Time: r.opts.Now(), Kind: report.RunStart, Text: r.opts.ID})
+	r.initial = Make(ctx, r.host, r.spec, steps)
+	if err := interrupted(ctx, "planning"); err != nil {
+		return err
+	}
+	if err := r.initial.Blocked(); err != nil {
+		for _, s := range r.initial.Steps {
+			if len(s.Plan.Blocked) > 0 {
+				r.result.Step = s.Name
+				break
+			}
+		}
+		return err
+	}
+	if r.opts.Confirm != nil {
+		if err := r.opts.Confirm(r.initial); err != nil {
+			return err
+		}
+	}
+	for i, s := range steps {
+		if err := r.step(ctx, s, r.initial.Steps[i].Plan); err != nil {
+			r.result.Step = s.Name
+			r.emit(report.Event{Time: r.opts.Now(), Kind: report.StepFailed, Step: s.Name, Text: err.Error(), Hint: fail.HintOf(err)})
+			return err
+		}
+	}
+	return nil
+}
+
+// step brings one step to its end. The plan is made anew when anything has
+// been changed since the first one.
+func (r *runner) step(ctx context.Context, s Step, planned change.Plan) error {
+	start := r.opts.Now()
+	r.note(s.Name, "")
+	r.emit(report.Event{Time: start, Kind: report.StepStart, Step: s.Name})
+	now := planned
+	if r.dirty {
+		now = one(ctx, r.host, r.spec, s)
+		if len(now.Blocked) > 0 {
+			return Plan{Steps: []StepPlan{{s.Name, now}}}.Blocked()
+		}
+	}
+	for _, w := range now.Warnings {
+		r.result.Warnings = append(r.result.Warnings, s.Name+": "+w)
+		r.emit(report.Event{Time: r.opts.Now(), Kind: report.Warning, Step: s.Name, Text: w})
+	}
+	done := StepResult{Name: s.Name}
+	for _, c := range now.Changes {
+		if err := interrupted(ctx, s.Name); err != nil {
+			return err
+		}
+		if err := allowed(c, planned); err != nil {
+			return err
+		}
+		if err := r.apply(ctx, s.Name, c); err != nil {
+			r.result.Change = c.ID()
+			return err
+		}
+		done.Changes = append(done.Changes, c.Summary())
+	}
+	if len(now.Changes) > 0 {
+		if err := r.verify(ctx, s); err != nil {
+			return err
+		}
+	}
+	done.Took = r.opts.Now().Sub(start)
+	r.result.Changes += len(done.Changes)
+	r.result.Steps = append(r.result.Steps, done)
+	r.emit(report.Event{Time: r.opts.Now(), Kind: report.StepDone, Step: s.Name, Duration: done.Took, Changes: len(done.Changes)})
+	return nil
+}
+
+// allowed refuses a destructive change that the plan shown at the start does
+// not hold in exactly this form.
+func allowed(c change.Change, planned change.Plan) error {
+	if c.Class() != change.Destructive {
+		return nil
+	}
+	want, err := change.Encode(c)
+	if err != nil {
+		return err
+	}
+	for _, p := range planned.Changes {
+		if got, err := change.Encode(p); err == nil && bytes.Equal(got, want) {
+			return nil
+		}
+	}
+	return fail.Wrap(fail.Safety, errMoved, "look at: nodeagent plan", "%s was not in the plan shown at the start", c.Summary())
+}
+
+// apply carries out one change between two lines of the journal.
+func (r *runner) apply(ctx context.Context, step string, c change.Change) error {
+	start := r.opts.Now()
+	r.note(step, c.Summary())
+	r.emit(report.Event{Time: start, Kind: report.ChangeStart, Step: step, ID: c.ID(), Text: c.Summary()})
+	encoded, err := change.Encode(c)
+	if err != nil {
+		return err
+	}
+	if err := r.journal(journal.Entry{Event: journal.Intent, Step: step, ID: c.ID(), Change: encoded}); err != nil {
+		return err
+	}
+	r.dirty = true
+	// An effect that has begun runs to its end; only waits are cut short.
+	applyCtx := ctx
+	if c.Class() != change.Wait && change.Kind(c) != "Join" {
+		applyCtx = context.WithoutCancel(ctx)
+	}
+	err = r.host.Apply(applyCtx, c, func(text string) {
+		r.emit(report.Event{Time: r.opts.Now(), Kind: report.Progress, Step: step, ID: c.ID(), Text: text})
+	})
+	took := r.opts.Now().Sub(start)
+	if err != nil {
+		if stop := interrupted(ctx, step); stop != nil && errors.Is(err, ctx.Err()) {
+			err = stop // a wait that was cut short
+		}
+		r.emit(report.Event{Time: r.opts.Now(), Kind: report.ChangeFailed, Step: step, ID: c.ID(), Text: err.Error(), Hint: fail.HintOf(err), Duration: took})
+		return errors.Join(err, r.journal(journal.Entry{Event: journal.Failed, Step: step, ID: c.ID(), Error: err.Error()}))
+	}
+	r.emit(report.Event{Time: r.opts.Now(), Kind: report.ChangeDone, Step: step, ID: c.ID(), Text: c.Summary(), Duration: took})
+	return r.journal(journal.Entry{Event: journal.Done, Step: step, ID: c.ID()})
+}
+
+// verify observes the step again: nothing may be left to do.
+func (r *runner) verify(ctx context.Context, s Step) error {
+	left := one(ctx, r.host, r.spec, s)
+	if err := (Plan{Steps: []StepPlan{{s.Name, left}}}).Blocked(); err != nil {
+		return err
+	}
+	if len(left.Changes) == 0 {
+		return nil
+	}
+	var what []string
+	for _, c := range left.Changes {
+		what = append(what, c.Summary())
+	}
+	return fail.New(fail.Step, "something else on this host works against it; look at: nodeagent plan", "step %s was applied, but the host still needs: %s", s.Name, strings.Join(what, "; "))
+}
+
+func (r *runner) journal(e journal.Entry) error {
+	e.Time, e.Run = r.opts.Now(), r.opts.ID
+	line, err := e.Line()
+	if err != nil {
+		return err
+	}
+	return r.host.Append(journal.Path, line)
+}
+
+// note tells other runs and `status` what goes on. It is worth no failure.
+func (r *runner) note(step, summary string) {
+	line, err := json.Marshal(Running{Pid: os.Getpid(), Run: r.opts.ID, Step: step, Change: summary, Since: r.opts.Now()})
+	if err == nil {
+		_ = r.lock.Note(string(line))
+	}
+}
+
+func (r *runner) finish(err error) {
+	r.result.Finished = r.opts.Now()
+	r.result.Took = r.result.Finished.Sub(r.result.Started)
+	r.result.Result = "converged"
+	if err != nil {
+		r.result.Result, r.result.Error, r.result.Hint, r.result.ExitCode = "failed", describe(err), fail.HintOf(err), ExitCode(err)
+	}
+	r.emit(report.Event{Time: r.result.Finished, Kind: report.RunDone, Text: r.result.Result, Hint: r.result.Hint, Duration: r.result.Took, Changes: r.result.Changes})
+}
+
+func (r *runner) save() error {
+	b, err := json.MarshalIndent(r.result, "", "  ")
+	if err != nil {
+		return err
+	}
+	return r.host.Save(LastRunPath, append(b, '\n'))
+}
+
+// describe joins the parts of Several, which count only themselves.
+func describe(err error) string {
+	var s *Several
+	if !errors.As(err, &s) {
+		return err.Error()
+	}
+	parts := make([]string, len(s.Errors))
+	for i, e := range s.Errors {
+		parts[i] = e.Error()
+	}
+	return strings.Join(parts, "\n")
+}
+
+// interrupted turns a cancelled context into its exit code.
+func interrupted(ctx context.Context, step string) error {
+	switch {
+	case ctx.Err() == nil:
+		return nil
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return fail.New(fail.Timeout, "give it more with --timeout, or run again: what is done stays done", "the time given with --timeout is over in step %s", step)
+	}
+	return fail.New(fail.Interrupted, "run it again: what is done stays done", "interrupted in step %s", step)
+}
+
+// ExitCode is the one table of exit codes.
+func ExitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	return int(fail.KindOf(err))
+}
