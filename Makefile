@@ -1,0 +1,57 @@
+# make demo   a real control plane and a guest on this machine, the shipped
+#             binary in it, the node Ready
+# make test   every test this machine can run; what is skipped says why
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+export CGO_ENABLED := 0
+export PATH := $(PATH):/usr/local/go/bin
+GO ?= go
+PACKAGES := ./cmd/... ./internal/... ./examples/...
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: build demo test test-unit test-vm test-vm-all lint setup fuzz clean
+
+build: bin/nodeagent
+
+bin/nodeagent: $(shell find cmd internal examples -type f) go.mod go.sum
+	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $@ ./cmd/nodeagent
+
+setup:
+	.ci/setup
+
+demo: setup
+	$(MAKE) build
+	$(GO) run ./test/vm/cmd/lab demo
+
+test: setup
+	$(MAKE) lint test-unit
+	$(MAKE) test-vm
+
+lint:
+	@test -z "$$(gofmt -l cmd internal examples test/vm)" || { gofmt -l cmd internal examples test/vm; echo "gofmt: run gofmt -w on these"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+# Unit tests, engine laws, CLI scripts and the fake-host suite.
+test-unit:
+	$(GO) test $(PACKAGES)
+
+# A representative set on real guests.
+test-vm: build
+	NODEAGENT_LAB=1 $(GO) test -v -count=1 -timeout 55m ./test/vm/...
+
+# The whole matrix.
+test-vm-all: build
+	NODEAGENT_LAB=all $(GO) test -v -count=1 -timeout 5h ./test/vm/...
+
+# Every fuzz target for FUZZTIME each.
+FUZZTIME ?= 30s
+fuzz:
+	@for p in $$($(GO) list $(PACKAGES)); do \
+		for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
+			echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
+		done; \
+	done
+
+clean:
+	rm -rf bin
