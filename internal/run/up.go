@@ -257,7 +257,7 @@ func (r *runner) finish(err error) {
 	r.result.Took = r.result.Finished.Sub(r.result.Started)
 	r.result.Result = "converged"
 	if err != nil {
-		r.result.Result, r.result.Error, r.result.Hint, r.result.ExitCode = "failed", describe(err), fail.HintOf(err), ExitCode(err)
+		r.result.Result, r.result.Error, r.result.Hint, r.result.ExitCode = "failed", Describe(err), fail.HintOf(err), ExitCode(err)
 	}
 	r.emit(report.Event{Time: r.result.Finished, Kind: report.RunDone, Text: r.result.Result, Hint: r.result.Hint, Duration: r.result.Took, Changes: r.result.Changes})
 }
@@ -270,8 +270,11 @@ func (r *runner) save() error {
 	return r.host.Save(LastRunPath, append(b, '\n'))
 }
 
-// describe joins the parts of Several, which count only themselves.
-func describe(err error) string {
+// Describe is the whole text of an error: Several counts only itself.
+func Describe(err error) string {
+	if err == nil {
+		return ""
+	}
 	var s *Several
 	if !errors.As(err, &s) {
 		return err.Error()

@@ -33,7 +33,7 @@ for p in conntrack socat ethtool mount.nfs iptables-nft runc crictl; do ldd $(co
 dnf versionlock add kubelet
 swapoff -a
 sed -i 's/^.*swap/#&/' /etc/fstab
-systemctl mask srv-swapfile.swap
+systemctl disable srv-swapfile.swap
 modprobe -a overlay br_netfilter
 sysctl -w net.ipv4.ip_forward=1
 sed -i 's/^disabled_plugins.*/version = 3/' /etc/containerd/config.toml

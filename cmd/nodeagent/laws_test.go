@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"nodeagent/internal/change"
+	"nodeagent/internal/config"
+	"nodeagent/internal/host/hosttest"
+	"nodeagent/internal/report"
+	"nodeagent/internal/run"
+)
+
+// The laws that every step keeps, over whole configurations on hosts in
+// memory. A new step or host is held by them without a line here.
+
+// lawCases are the hosts and what is asked of them.
+func lawCases(t *testing.T) map[string]struct {
+	world func() *hosttest.World
+	spec  config.Spec
+} {
+	read := func(name string) config.Spec {
+		b, err := os.ReadFile("../../examples/" + name)
+		require.NoError(t, err)
+		c, err := config.Load([]config.Source{{Name: name, Data: b}}, config.Identity{Hostname: "prdk8snod001"})
+		require.NoError(t, err)
+		return c.Spec
+	}
+	return map[string]struct {
+		world func() *hosttest.World
+		spec  config.Spec
+	}{
+		"rocky9":  {hosttest.Rocky9, read("rocky9.yaml")},
+		"minimal": {hosttest.Rocky9, read("minimal.yaml")},
+	}
+}
+
+func up(w *hosttest.World, spec config.Spec) (run.LastRun, error) {
+	tick := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	now := func() time.Time { tick = tick.Add(time.Millisecond); return tick }
+	return run.Up(context.Background(), w, spec, steps, run.Options{ID: "law", Version: "test", Now: now}, func(report.Event) {})
+}
+
+func TestASecondRunChangesNothing(t *testing.T) {
+	for name, c := range lawCases(t) {
+		t.Run(name, func(t *testing.T) {
+			w := c.world()
+			first, err := up(w, c.spec)
+			require.NoError(t, err, "%s", run.Describe(err))
+			require.NotZero(t, first.Changes)
+			after, effects := w.String(), len(w.Log())
+			second, err := up(w, c.spec)
+			require.NoError(t, err, "%s", run.Describe(err))
+			require.Zero(t, second.Changes)
+			require.Equal(t, after, w.String())
+			require.Len(t, w.Log(), effects)
+		})
+	}
+}
+
+func TestAPlanLeavesTheHostUntouched(t *testing.T) {
+	for name, c := range lawCases(t) {
+		t.Run(name, func(t *testing.T) {
+			w := c.world()
+			before := w.String()
+			p := run.Make(context.Background(), w, c.spec, steps)
+			require.NoError(t, p.Blocked(), "%s", run.Describe(p.Blocked()))
+			require.NotZero(t, p.Changes())
+			require.Equal(t, before, w.String())
+			require.Empty(t, w.Log())
+			require.Zero(t, w.Effects())
+		})
+	}
+}
+
+func TestAPlanFromSavedFactsIsThePlanOfTheHost(t *testing.T) {
+	for name, c := range lawCases(t) {
+		t.Run(name, func(t *testing.T) {
+			w := c.world()
+			facts, err := json.Marshal(run.Observe(context.Background(), w, c.spec, steps))
+			require.NoError(t, err)
+			fromFacts, err := run.FromFacts(facts, c.spec, steps)
+			require.NoError(t, err)
+			require.Equal(t, text(t, run.Make(context.Background(), w, c.spec, steps)), text(t, fromFacts))
+		})
+	}
+}
+
+func text(t *testing.T, p run.Plan) string {
+	b, err := json.MarshalIndent(p, "", " ")
+	require.NoError(t, err)
+	return string(b)
+}
+
+func TestARunKilledAnywhereIsFinishedByTheNext(t *testing.T) {
+	for name, c := range lawCases(t) {
+		t.Run(name, func(t *testing.T) {
+			reference := c.world()
+			reference.DieAt(0, hosttest.Before)
+			_, err := up(reference, c.spec)
+			require.NoError(t, err)
+			want, total := reference.String(), reference.Effects()
+			require.Greater(t, total, 20)
+			for _, how := range []hosttest.Death{hosttest.Before, hosttest.After, hosttest.Torn} {
+				for n := 1; n <= total; n++ {
+					at := fmt.Sprintf("death %d at effect %d of %d", how, n, total)
+					w := c.world()
+					w.DieAt(n, how)
+					_, err := up(w, c.spec)
+					require.Error(t, err, at)
+					require.True(t, w.Died(), at)
+					w.Restart()
+					_, err = up(w, c.spec)
+					require.NoError(t, err, "%s: %s", at, run.Describe(err))
+					require.Equal(t, want, w.String(), at)
+					require.NoError(t, formatsOnce(w), at)
+				}
+			}
+		})
+	}
+}
+
+// formatsOnce is the law that nothing destructive is repeated, unless the
+// effect itself was the one cut off.
+func formatsOnce(w *hosttest.World) error {
+	seen := map[string]bool{}
+	for _, id := range w.Log() {
+		if strings.HasPrefix(id, "mkfs:") && seen[id] {
+			return fmt.Errorf("%s twice", id)
+		}
+		seen[id] = true
+	}
+	return nil
+}
+
+func TestEveryChangeOfAPlanHasAnIDOfItsOwn(t *testing.T) {
+	for name, c := range lawCases(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, s := range run.Make(context.Background(), c.world(), c.spec, steps).Steps {
+				seen := map[string]bool{}
+				for _, ch := range s.Changes {
+					require.False(t, seen[ch.ID()], "%s: %s", s.Name, ch.ID())
+					seen[ch.ID()] = true
+					require.NotEmpty(t, ch.Summary())
+					require.NotEmpty(t, change.Kind(ch))
+				}
+			}
+		})
+	}
+}
+
+func TestTheTokenIsInNoPlanRecordOrJournal(t *testing.T) {
+	for name, c := range lawCases(t) {
+		t.Run(name, func(t *testing.T) {
+			w := c.world()
+			secret := "0123456789abcdef"
+			p := text(t, run.Make(context.Background(), w, c.spec, steps))
+			last, err := up(w, c.spec)
+			require.NoError(t, err)
+			record, err := json.Marshal(last)
+			require.NoError(t, err)
+			require.NotContains(t, p+string(record), secret)
+			for path, f := range w.Files {
+				if path != "/etc/nodeagent/join-command" {
+					require.NotContains(t, f.Content, secret, path)
+				}
+			}
+		})
+	}
+}
