@@ -99,12 +99,26 @@ func TestLabJoinsByHand(t *testing.T) {
 	must("images", g.ImportImages(ctx))
 	join, err := l.JoinCommand(ctx, time.Hour)
 	must("token", err)
-	code, err = g.Stream(ctx, t.Output(), strings.TrimSpace(join)+" --ignore-preflight-errors=none --cri-socket unix:///run/containerd/containerd.sock")
+	code, err = g.Stream(ctx, t.Output(), strings.TrimSpace(join)+" --patches /root/patches --cri-socket unix:///run/containerd/containerd.sock")
 	must("join", err)
 	if code != 0 {
 		t.Fatalf("kubeadm join: exit %d", code)
 	}
 	must("ready", l.WaitNode(ctx, "byhand", 3*time.Minute))
-	out, err := l.Kubectl(ctx, "get", "nodes", "-o", "wide")
+	out, err := l.Kubectl(ctx, "get", "nodes", "--output=wide")
 	must(out, err)
+	must("pods", l.Apply(ctx, podManifest("pod-net", "byhand", "false")+"---\n"+podManifest("host-net", "byhand", "true")))
+	must("pod ready", l.WaitPod(ctx, "pod-net", 2*time.Minute))
+	must("pod on the host's network ready", l.WaitPod(ctx, "host-net", 2*time.Minute))
+	out, err = l.Kubectl(ctx, "logs", "host-net")
+	must("logs: "+out, err)
+	out, err = l.Kubectl(ctx, "exec", "pod-net", "--", "/pod", "cat", "/etc/resolv.conf")
+	must("exec: "+out, err)
+	if out, err := lab.GetFromLAN(ctx, "http://"+g.Addr+":30080/"); err == nil {
+		t.Errorf("a port that isn't open answered: %s", out)
+	}
+	_, err = g.Run(ctx, "firewall-cmd --add-port=30080/tcp")
+	must("open a port", err)
+	out, err = lab.GetFromLAN(ctx, "http://"+g.Addr+":30080/")
+	must("host port: "+out, err)
 }

@@ -9,11 +9,8 @@ import (
 var programsNeeded = []string{"qemu-system-x86_64", "qemu-img", "mmdebstrap", "dnsmasq", "rpmbuild", "rpmsign", "createrepo_c",
 	"gpg", "ssh", "ssh-keygen", "ip", "mkfs.ext4", "dpkg-deb"}
 
-// Unavailable says why guests can't be run here, or nothing if they can.
-func Unavailable() string {
-	if os.Getenv("NODEAGENT_LAB") != "1" {
-		return "guest suites start virtual machines: set NODEAGENT_LAB=1 to run them"
-	}
+// Missing says what this machine lacks for the lab, or nothing.
+func Missing() string {
 	if os.Geteuid() != 0 {
 		return "the guest lab needs root"
 	}
@@ -24,3 +21,16 @@ func Unavailable() string {
 	}
 	return ""
 }
+
+// Unavailable says why guest suites don't run: because nobody asked for them,
+// or because the machine can't.
+func Unavailable() string {
+	if os.Getenv("NODEAGENT_LAB") == "" {
+		return "guest suites start virtual machines: set NODEAGENT_LAB=1 to run them"
+	}
+	return Missing()
+}
+
+// Whole says whether the whole matrix was asked for (NODEAGENT_LAB=all), and
+// not just the representative set.
+func Whole() bool { return os.Getenv("NODEAGENT_LAB") == "all" }

@@ -135,7 +135,7 @@ func (g *Guest) qemuArgs() []string {
 		"-serial", "file:" + g.Console(),
 		"-qmp", "unix:" + g.qmpSocket() + ",server=on,wait=off",
 		"-kernel", g.lab.Assets.Vmlinuz, "-initrd", g.lab.Assets.Initrd,
-		"-append", "root=LABEL=root rw console=ttyS0 apparmor=0 lab.seed",
+		"-append", "root=LABEL=root rw console=ttyS0 apparmor=0",
 		"-device", "virtio-rng-pci",
 		"-netdev", "tap,id=net0,ifname=" + g.tap + ",script=no,downscript=no",
 		"-device", "virtio-net-pci,netdev=net0,addr=0x10,romfile=,mac=" + g.mac,

@@ -158,3 +158,8 @@ func (s *Session) Close() error {
 	s.in.Close()
 	return s.cmd.Wait()
 }
+
+// Shell is an interactive root shell in the guest.
+func (g *Guest) Shell(ctx context.Context) *exec.Cmd {
+	return exec.CommandContext(ctx, "ssh", append(g.sshArgs(), "-t", "root@"+g.Addr)...)
+}
