@@ -54,13 +54,14 @@ cat /etc/resolv.conf
 ip route
 `
 
-// handPod runs on the host's network and answers on an open and on a closed port.
+// handPod listens on two ports, and has the node's own resolv.conf.
 const handPod = `apiVersion: v1
 kind: Pod
 metadata: {name: NAME}
 spec:
   nodeName: NODE
   hostNetwork: HOSTNET
+  dnsPolicy: Default
   automountServiceAccountToken: false
   tolerations: [{operator: Exists}]
   containers:

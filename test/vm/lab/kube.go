@@ -57,3 +57,20 @@ func (l *Lab) waitReady(ctx context.Context, object string, limit time.Duration)
 		return err
 	})
 }
+
+// WaitTokenGone waits until the bootstrap token of a join command was removed
+// and its signature taken out of cluster-info.
+func (l *Lab) WaitTokenGone(ctx context.Context, joinCommand string, limit time.Duration) error {
+	_, token, _ := strings.Cut(joinCommand, "--token ")
+	id, _, ok := strings.Cut(token, ".")
+	if !ok {
+		return fmt.Errorf("no token in the join command")
+	}
+	return WaitFor(ctx, "token "+id+" to be gone", limit, func(ctx context.Context) error {
+		data, err := l.Kubectl(ctx, "get", "configmap", "cluster-info", "--namespace=kube-public", "--output=jsonpath={.data}")
+		if err == nil && strings.Contains(data, "jws-kubeconfig-"+id) {
+			err = fmt.Errorf("cluster-info is still signed for it")
+		}
+		return err
+	})
+}

@@ -2,12 +2,14 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -140,6 +142,27 @@ func (g *Guest) Lease() error {
 		return err
 	}
 	return os.Rename(tmp, filepath.Join(g.lab.leaseDir(), g.Name))
+}
+
+// LeaseAfterFirstAsk waits until the guest asks for an address, and gives it one
+// only after a further delay.
+func (g *Guest) LeaseAfterFirstAsk(ctx context.Context, delay time.Duration) error {
+	err := WaitFor(ctx, g.Name+" to ask for an address", 3*time.Minute, func(context.Context) error {
+		b, err := os.ReadFile(filepath.Join(g.lab.RunDir, "dnsmasq.log"))
+		if err == nil && !strings.Contains(string(b), "DHCPDISCOVER("+bridge+") "+g.mac) {
+			err = errors.Join(errors.New("no DHCPDISCOVER"), g.process.alive())
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	select { // the delay is what is being tested
+	case <-time.After(delay):
+		return g.Lease()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // DialFromLAN connects to an address the way another host of the LAN does.

@@ -33,7 +33,12 @@ func (g *Guest) ssh(ctx context.Context, script string) *exec.Cmd {
 // Exec runs a shell script in the guest and returns all of its outcome. The
 // error is only for scripts that couldn't be run.
 func (g *Guest) Exec(ctx context.Context, script string) (Result, error) {
+	return g.exec(ctx, "", script)
+}
+
+func (g *Guest) exec(ctx context.Context, input, script string) (Result, error) {
 	cmd := g.ssh(ctx, script)
+	cmd.Stdin = strings.NewReader(input)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -52,7 +57,12 @@ func (g *Guest) Exec(ctx context.Context, script string) (Result, error) {
 // Run runs a shell script in the guest that must succeed and returns its
 // standard output.
 func (g *Guest) Run(ctx context.Context, script string) (string, error) {
-	r, err := g.Exec(ctx, script)
+	return g.RunWithInput(ctx, "", script)
+}
+
+// RunWithInput is Run with something on the script's standard input.
+func (g *Guest) RunWithInput(ctx context.Context, input, script string) (string, error) {
+	r, err := g.exec(ctx, input, script)
 	if err == nil && r.Code != 0 {
 		err = fmt.Errorf("%s: exit %d of %q: %s", g.Name, r.Code, script, tail(r.Stdout+r.Stderr, 2000))
 	}

@@ -1,0 +1,80 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Snapshot is everything in a guest that a run without effects must leave alone.
+type Snapshot struct {
+	Files  map[string]string // path: type, mode, owner, size, times, link target
+	Mounts string
+	Swaps  string
+	Rules  string // nftables, and both kinds of iptables
+	Units  string // enabled state of every unit file
+}
+
+// volatile are paths that change by themselves while a host does nothing but
+// answer ssh.
+var volatile = []string{"/proc", "/sys", "/dev", "/run", "/tmp", "/mnt", "/var/log", "/var/lib/systemd", "/var/lib/NetworkManager",
+	"/var/tmp", "/var/lib/private"}
+
+// Snapshot takes one. A file's change time tells of every write, of content as
+// well as of attributes, and can't be set back.
+func (g *Guest) Snapshot(ctx context.Context) (Snapshot, error) {
+	s := Snapshot{Files: map[string]string{}}
+	var prune []string
+	for _, p := range volatile {
+		prune = append(prune, "-path "+p)
+	}
+	out, err := g.Run(ctx, `find / \( `+strings.Join(prune, " -o ")+` \) -prune -o -printf '%p\t%y %m %U:%G %s %T@ %C@ %l\n'`)
+	if err != nil {
+		return s, err
+	}
+	for line := range strings.Lines(out) {
+		path, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		s.Files[path] = rest
+	}
+	for _, part := range []struct {
+		into   *string
+		script string
+	}{
+		{&s.Mounts, "findmnt --raw --noheadings --output TARGET,SOURCE,FSTYPE,OPTIONS | grep -v -e /run/user"},
+		{&s.Swaps, "cat /proc/swaps"},
+		{&s.Rules, rulesScript},
+		{&s.Units, "systemctl list-unit-files --no-legend --no-pager"},
+	} {
+		if *part.into, err = g.Run(ctx, part.script); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// rulesScript prints all rules without their counters.
+const rulesScript = `nft --stateless list ruleset
+for save in iptables-nft-save ip6tables-nft-save; do $save 2>/dev/null | grep -v '^#' | sed 's/\[[0-9:]*\]//'; done; true`
+
+// Changes lists what differs between two snapshots.
+func (s Snapshot) Changes(after Snapshot) []string {
+	var out []string
+	for path, was := range s.Files {
+		if is, ok := after.Files[path]; !ok {
+			out = append(out, "removed "+path)
+		} else if is != was {
+			out = append(out, fmt.Sprintf("changed %s: %s, was %s", path, is, was))
+		}
+	}
+	for path := range after.Files {
+		if _, ok := s.Files[path]; !ok {
+			out = append(out, "new "+path)
+		}
+	}
+	for _, p := range [][3]string{{"mounts", s.Mounts, after.Mounts}, {"swap", s.Swaps, after.Swaps}, {"rules", s.Rules, after.Rules}, {"units", s.Units, after.Units}} {
+		if p[1] != p[2] {
+			out = append(out, fmt.Sprintf("%s differ: %s, were %s", p[0], p[2], p[1]))
+		}
+	}
+	return out
+}
