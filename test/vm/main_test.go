@@ -54,29 +54,36 @@ func run(m *testing.M) int {
 
 // shared is the one lab that all tests of a run use.
 var shared struct {
-	assets *lab.Assets
-	log    *lab.Log
-	once   sync.Once
-	lab    *lab.Lab
-	err    error
+	assets  *lab.Assets
+	log     *lab.Log
+	lan     sync.Once
+	cluster sync.Once
+	lab     *lab.Lab
+	err     error
+}
+
+// needLAN returns the running lab, or skips the test.
+func needLAN(t *testing.T) *lab.Lab {
+	t.Helper()
+	if unavailable != "" {
+		t.Skip(unavailable)
+	}
+	shared.lan.Do(func() { shared.lab, shared.err = lab.Start(context.Background(), shared.assets, shared.log) })
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.lab
 }
 
 // needLab returns the running lab with its control plane, or skips the test.
 func needLab(t *testing.T) *lab.Lab {
 	t.Helper()
-	if unavailable != "" {
-		t.Skip(unavailable)
-	}
-	shared.once.Do(func() {
-		ctx := context.Background()
-		if shared.lab, shared.err = lab.Start(ctx, shared.assets, shared.log); shared.err == nil {
-			shared.err = shared.lab.StartControlPlane(ctx)
-		}
-	})
+	l := needLAN(t)
+	shared.cluster.Do(func() { shared.err = l.StartControlPlane(context.Background()) })
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
-	return shared.lab
+	return l
 }
 
 // newGuest makes a guest that ends with the test, and names its console if the

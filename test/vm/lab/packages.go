@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -69,6 +70,10 @@ WantedBy=multi-user.target
 `
 )
 
+// cniPlugins are those that the lab's network needs; the others would only make
+// installing slower.
+var cniPlugins = []string{"/usr/lib/cni/bridge", "/usr/lib/cni/host-local", "/usr/lib/cni/loopback", "/usr/lib/cni/portmap"}
+
 // kubePackages are the RPMs of the Kubernetes repository.
 func kubePackages(ctx context.Context, bin string, d debs) ([]rpmPackage, error) {
 	tool := func(name string) rpmPackage {
@@ -85,7 +90,7 @@ func kubePackages(ctx context.Context, bin string, d debs) ([]rpmPackage, error)
 		File{Path: "/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf", Content: kubeletDropIn},
 		File{Path: "/etc/sysconfig/kubelet", Content: "KUBELET_EXTRA_ARGS=\n"})
 
-	cniFiles, err := d.files(ctx, func(p string) bool { return strings.HasPrefix(p, "/usr/lib/cni/") }, "containernetworking-plugins")
+	cniFiles, err := d.files(ctx, func(p string) bool { return slices.Contains(cniPlugins, p) }, "containernetworking-plugins")
 	if err != nil {
 		return nil, err
 	}

@@ -41,9 +41,9 @@ func (g *Guest) Snapshot(ctx context.Context) (Snapshot, error) {
 		script string
 	}{
 		{&s.Mounts, "findmnt --raw --noheadings --output TARGET,SOURCE,FSTYPE,OPTIONS | grep -v -e /run/user"},
-		{&s.Swaps, "cat /proc/swaps"},
+		{&s.Swaps, "sort /proc/swaps | cut -f1-3"},
 		{&s.Rules, rulesScript},
-		{&s.Units, "systemctl list-unit-files --no-legend --no-pager"},
+		{&s.Units, "systemctl list-unit-files --no-legend --no-pager | grep -v transient"},
 	} {
 		if *part.into, err = g.Run(ctx, part.script); err != nil {
 			return s, err
@@ -71,10 +71,29 @@ func (s Snapshot) Changes(after Snapshot) []string {
 			out = append(out, "new "+path)
 		}
 	}
-	for _, p := range [][3]string{{"mounts", s.Mounts, after.Mounts}, {"swap", s.Swaps, after.Swaps}, {"rules", s.Rules, after.Rules}, {"units", s.Units, after.Units}} {
-		if p[1] != p[2] {
-			out = append(out, fmt.Sprintf("%s differ: %s, were %s", p[0], p[2], p[1]))
+	for _, p := range []struct{ what, before, after string }{
+		{"mounts", s.Mounts, after.Mounts}, {"swap", s.Swaps, after.Swaps}, {"rules", s.Rules, after.Rules}, {"units", s.Units, after.Units},
+	} {
+		if gone, come := onlyIn(p.before, p.after), onlyIn(p.after, p.before); gone+come != "" {
+			out = append(out, fmt.Sprintf("%s differ: now %q, before %q", p.what, come, gone))
+		} else if p.before != p.after {
+			out = append(out, p.what+" are in another order")
 		}
 	}
 	return out
+}
+
+// onlyIn returns the lines of a that b lacks.
+func onlyIn(a, b string) string {
+	other := map[string]bool{}
+	for line := range strings.Lines(b) {
+		other[line] = true
+	}
+	var out strings.Builder
+	for line := range strings.Lines(a) {
+		if !other[line] {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
 }
