@@ -76,6 +76,7 @@ func podManifest(name, node, hostNetwork string) string {
 }
 
 func TestLabJoinsByHand(t *testing.T) {
+	needWholeMatrix(t)
 	l := needLab(t)
 	ctx := t.Context()
 	g := newGuest(t, l, lab.Rocky9, "byhand")

@@ -11,6 +11,7 @@ import (
 
 // TestGuest proves what the suites rely on, without the product.
 func TestGuest(t *testing.T) {
+	needWholeMatrix(t)
 	l := needLAN(t)
 	ctx := t.Context()
 	g := newGuest(t, l, lab.Rocky9, "lifecycle")

@@ -86,6 +86,14 @@ func needLab(t *testing.T) *lab.Lab {
 	return l
 }
 
+// needWholeMatrix skips a test that the representative set leaves out.
+func needWholeMatrix(t *testing.T) {
+	t.Helper()
+	if !lab.Whole() {
+		t.Skip("not in the representative set: set NODEAGENT_LAB=all to run it")
+	}
+}
+
 // newGuest makes a guest that ends with the test, and names its console if the
 // test failed.
 func newGuest(t *testing.T, l *lab.Lab, f lab.Flavour, name string) *lab.Guest {

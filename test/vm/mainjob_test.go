@@ -105,7 +105,10 @@ func TestMainJob(t *testing.T) {
 	defer session.Close()
 
 	step("up exits 0", func(t *testing.T) {
-		if _, code := up(t, g, ""); code != converged {
+		peak := peakMemory(t, g)
+		_, code := up(t, g, "")
+		t.Logf("peak memory %.1f MiB", peak())
+		if code != converged {
 			t.Fatalf("exit %d; last run: %+v", code, lastRunOf(t, g))
 		}
 		for _, s := range lastRunOf(t, g).Steps {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,6 +95,32 @@ func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// peakMemory watches the nodeagent processes of the guest from now on. The
+// returned function ends that and gives the highest resident size in MiB.
+func peakMemory(t *testing.T, g *lab.Guest) func() float64 {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// VmHWM is the kernel's own high-water mark: reading it now and then loses nothing but the last moment.
+		g.Stream(ctx, &out, `while :; do for p in $(pidof nodeagent); do grep VmHWM /proc/$p/status; done; sleep 0.5; done 2>/dev/null`)
+	}()
+	return func() float64 {
+		cancel()
+		<-done
+		peak := 0.0
+		for line := range strings.Lines(out.String()) {
+			var kib float64
+			if _, err := fmt.Sscanf(line, "VmHWM: %f kB", &kib); err == nil {
+				peak = max(peak, kib/1024)
+			}
+		}
+		return peak
 	}
 }
 

@@ -29,6 +29,7 @@ type Guest struct {
 	seed    []File
 	boots   int
 	process *process
+	master  *process // the shared ssh connection of this boot
 }
 
 // Disk is a data disk of a guest.
@@ -180,7 +181,7 @@ func (g *Guest) WaitSSH(ctx context.Context, limit time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("%w; console: %s", err, g.Console())
 	}
-	return nil
+	return g.shareSSH(ctx)
 }
 
 // PowerOff shuts the system down and waits until the machine is off.
@@ -205,9 +206,19 @@ func (g *Guest) PowerCut() {
 	if g.Running() {
 		g.process.kill()
 	}
+	g.dropSSH()
+}
+
+// dropSSH ends the shared connection to a boot that is over.
+func (g *Guest) dropSSH() {
+	if g.master != nil {
+		g.master.kill()
+		g.master = nil
+	}
 }
 
 func (g *Guest) waitOff(ctx context.Context) error {
+	defer g.dropSSH()
 	select {
 	case <-g.process.done:
 		return nil

@@ -52,7 +52,7 @@ func (l *Lab) waitReady(ctx context.Context, object string, limit time.Duration)
 	return WaitFor(ctx, object+" to be Ready", limit, func(ctx context.Context) error {
 		out, err := l.Kubectl(ctx, "get", object, `--output=jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.message}{end}`)
 		if err == nil && !strings.HasPrefix(out, "True") {
-			err = fmt.Errorf("Ready is %q", out)
+			err = fmt.Errorf("condition Ready is %q", out)
 		}
 		return err
 	})

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,7 +23,29 @@ type Result struct {
 // sshArgs are the options in front of the guest's address.
 func (g *Guest) sshArgs() []string {
 	return []string{"-F", "none", "-i", g.lab.Assets.SSHKey(), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
-		"-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=10"}
+		"-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=10",
+		"-o", "ControlPath=" + g.sshSocket()}
+}
+
+// sshSocket is where the boot's shared connection listens. Without it ssh
+// connects anew, which costs an emulated guest a second.
+func (g *Guest) sshSocket() string { return fmt.Sprintf("/mnt/ssh-%s-%d", g.Name, g.boots) }
+
+// shareSSH opens the connection that later calls go through.
+func (g *Guest) shareSSH(ctx context.Context) error {
+	args := append(g.sshArgs(), "-M", "-N", "root@"+g.Addr)
+	master, err := g.lab.spawn(g.Name+"-ssh", "ssh", args...)
+	if err != nil {
+		return err
+	}
+	g.master = master
+	return WaitFor(ctx, "a shared ssh connection to "+g.Name, 30*time.Second, func(context.Context) error {
+		if err := master.alive(); err != nil {
+			return err
+		}
+		_, err := os.Stat(g.sshSocket())
+		return err
+	})
 }
 
 // ssh is a program call in the guest. The remote shell gets script as it is.
@@ -121,7 +144,9 @@ type Session struct {
 
 // OpenSession connects and stays connected until Close.
 func (g *Guest) OpenSession(ctx context.Context) (*Session, error) {
-	s := &Session{cmd: g.ssh(ctx, "cat"), lines: make(chan string)}
+	// Of an option given twice, ssh takes the first.
+	args := slices.Concat([]string{"-o", "ControlPath=none"}, g.sshArgs(), []string{"root@" + g.Addr, "cat"})
+	s := &Session{cmd: exec.CommandContext(ctx, "ssh", args...), lines: make(chan string)}
 	var err error
 	if s.in, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err
