@@ -23,7 +23,12 @@ table ip lab-cni {
 		ip saddr 10.244.0.0/16 counter accept comment "cni pods"
 	}
 }
-table ip6 lab-cni { set pods { type ipv6_addr; elements = { 2001:db8::1 } } }
+table ip6 lab-cni {
+	set pods {
+		type ipv6_addr
+		elements = { 2001:db8::1 }
+	}
+}
 EOF
 iptables -t nat -N KUBE-LAB-SERVICES
 iptables -t nat -A KUBE-LAB-SERVICES -d 10.96.0.10/32 -p udp -m udp --dport 53 -m comment --comment "kube-system/dns" -j RETURN

@@ -33,13 +33,9 @@ func openCache(log *Log) (*cache, error) {
 
 // lock makes two Prepares on one machine take turns.
 func (c *cache) lock() (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(c.dir, ".lock"), os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
+	f, err := lockFile(filepath.Join(c.dir, ".lock"), syscall.LOCK_EX)
 	if err != nil {
 		return nil, err
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
 	return func() { f.Close() }, nil
 }

@@ -3,12 +3,14 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -19,6 +21,7 @@ type Lab struct {
 	Log    *Log
 
 	accel  []string // qemu's choice of processor
+	claim  *os.File // held while the run goes on
 	server *http.Server
 	web    *web
 
@@ -41,11 +44,52 @@ func Start(ctx context.Context, a *Assets, log *Log) (*Lab, error) {
 	if err := os.MkdirAll(l.RunDir, 0o755); err != nil {
 		return nil, err
 	}
+	if err := l.claimRunDir(); err != nil {
+		return nil, err
+	}
 	if err := l.startNetwork(ctx); err != nil {
 		l.Close()
 		return nil, err
 	}
 	return l, nil
+}
+
+// keptRuns is how many run directories of ended runs stay to be looked into.
+const keptRuns = 3
+
+// claimRunDir marks the run directory as in use, and removes the oldest of those
+// that aren't: each holds the disks of its guests.
+func (l *Lab) claimRunDir() error {
+	var err error
+	if l.claim, err = lockFile(filepath.Join(l.RunDir, ".claim"), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return err
+	}
+	runs, err := filepath.Glob(filepath.Join(filepath.Dir(l.RunDir), "*", ".claim"))
+	if err != nil {
+		return err
+	}
+	// The names are times: they sort by age.
+	for len(runs) > keptRuns {
+		if f, err := lockFile(runs[0], syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			os.RemoveAll(filepath.Dir(runs[0]))
+			f.Close()
+		}
+		runs = runs[1:]
+	}
+	return nil
+}
+
+// lockFile opens a file and locks it; closing it, or dying, unlocks it.
+func lockFile(path string, how int) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), how); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return f, nil
 }
 
 // Close ends what the lab started, newest first. The run directory stays: see

@@ -50,7 +50,19 @@ func (g *Guest) shareSSH(ctx context.Context) error {
 
 // ssh is a program call in the guest. The remote shell gets script as it is.
 func (g *Guest) ssh(ctx context.Context, script string) *exec.Cmd {
-	return exec.CommandContext(ctx, "ssh", append(g.sshArgs(), "root@"+g.Addr, script)...)
+	cmd := exec.CommandContext(ctx, "ssh", append(g.sshArgs(), "root@"+g.Addr, script)...)
+	// The shared connection holds our pipes too: don't wait for it once ssh was killed.
+	cmd.WaitDelay = 2 * time.Second
+	return cmd
+}
+
+// sshAlone is a program call over a connection of its own, which ends with ctx.
+func (g *Guest) sshAlone(ctx context.Context, script string) *exec.Cmd {
+	// Of an option given twice, ssh takes the first.
+	args := slices.Concat([]string{"-o", "ControlPath=none"}, g.sshArgs(), []string{"root@" + g.Addr, script})
+	cmd := exec.CommandContext(ctx, "ssh", args...)
+	cmd.WaitDelay = 2 * time.Second
+	return cmd
 }
 
 // Exec runs a shell script in the guest and returns all of its outcome. The
@@ -95,7 +107,7 @@ func (g *Guest) RunWithInput(ctx context.Context, input, script string) (string,
 // Stream runs a shell script in the guest with its output going to out as it
 // comes, and returns its exit code.
 func (g *Guest) Stream(ctx context.Context, out io.Writer, script string) (int, error) {
-	cmd := g.ssh(ctx, script)
+	cmd := g.sshAlone(ctx, script)
 	cmd.Stdout, cmd.Stderr = out, out
 	err := cmd.Run()
 	var exit *exec.ExitError
@@ -144,9 +156,7 @@ type Session struct {
 
 // OpenSession connects and stays connected until Close.
 func (g *Guest) OpenSession(ctx context.Context) (*Session, error) {
-	// Of an option given twice, ssh takes the first.
-	args := slices.Concat([]string{"-o", "ControlPath=none"}, g.sshArgs(), []string{"root@" + g.Addr, "cat"})
-	s := &Session{cmd: exec.CommandContext(ctx, "ssh", args...), lines: make(chan string)}
+	s := &Session{cmd: g.sshAlone(ctx, "cat"), lines: make(chan string)}
 	var err error
 	if s.in, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err
