@@ -99,6 +99,20 @@ func (c SetHostname) Summary() string {
 func (c SetHostname) Diff() string { return "" }
 func (c SetHostname) Class() Class { return Reversible }
 
+// ProbeRepository checks that a repository answers before it is enabled: a
+// .repo file with a dead URL breaks every later use of the package manager.
+type ProbeRepository struct {
+	Repository string `json:"repository"`
+	BaseURL    string `json:"baseURL"` // with $releasever and the like filled in
+}
+
+func (c ProbeRepository) ID() string { return "probe:" + c.Repository }
+func (c ProbeRepository) Summary() string {
+	return fmt.Sprintf("check that repository %s answers at %s", c.Repository, c.BaseURL)
+}
+func (c ProbeRepository) Diff() string { return "" }
+func (c ProbeRepository) Class() Class { return Wait }
+
 // ImportKeys imports OpenPGP keys into the RPM database, from URLs or files.
 type ImportKeys struct {
 	Repository string   `json:"repository"`
@@ -113,17 +127,29 @@ func (c ImportKeys) Summary() string {
 func (c ImportKeys) Diff() string { return strings.Join(c.Keys, "\n") }
 func (c ImportKeys) Class() Class { return Additive }
 
-// InstallPackages installs packages in one transaction.
+// InstallPackages installs packages in one transaction. Signatures are
+// checked as the repositories say.
 type InstallPackages struct {
-	Manager  string   `json:"manager"`          // dnf, tdnf
-	Packages []string `json:"packages"`         // specs: "kubelet-1.35.4-*", "socat"
-	Unlock   []string `json:"unlock,omitempty"` // repositories whose excludes don't count for this transaction
-	Remove   []string `json:"remove,omitempty"` // conflicting packages the user listed for removal
+	Manager  string   `json:"manager"`            // dnf, tdnf
+	Packages []string `json:"packages"`           // specs: "kubelet-1.35.4-*", "socat"
+	Optional []string `json:"optional,omitempty"` // left out when no repository has them
+	Unlock   []string `json:"unlock,omitempty"`   // repositories whose excludes don't count for this transaction; "main" is dnf.conf
+	Remove   []string `json:"remove,omitempty"`   // conflicting packages the user listed for removal
+	// Keys are fetched anew, once, when a signature doesn't check: a stored key
+	// may have been renewed or replaced.
+	Keys []ImportKeys `json:"keys,omitempty"`
 }
 
 func (c InstallPackages) ID() string { return "packages" }
 func (c InstallPackages) Summary() string {
-	return fmt.Sprintf("install %d package(s) with %s: %s", len(c.Packages), c.Manager, strings.Join(c.Packages, " "))
+	s := fmt.Sprintf("install %d package(s) with %s: %s", len(c.Packages)+len(c.Optional), c.Manager, strings.Join(c.Packages, " "))
+	if len(c.Optional) > 0 {
+		s += " and, where there is one, " + strings.Join(c.Optional, " ")
+	}
+	if len(c.Remove) > 0 {
+		s += "; remove " + strings.Join(c.Remove, " ") + " where in conflict"
+	}
+	return s
 }
 func (c InstallPackages) Diff() string { return "" }
 func (c InstallPackages) Class() Class { return Additive }
@@ -397,6 +423,7 @@ func (c RunHook) Class() Class    { return Additive }
 func (WriteFile) sealed()       {}
 func (RemoveFile) sealed()      {}
 func (SetHostname) sealed()     {}
+func (ProbeRepository) sealed() {}
 func (ImportKeys) sealed()      {}
 func (InstallPackages) sealed() {}
 func (InstallArchive) sealed()  {}

@@ -60,6 +60,7 @@ type Packages struct {
 	Manager      string       `yaml:"manager" enum:"auto,dnf,tdnf,none" doc:"auto chooses by the host."`
 	Repositories []Repository `yaml:"repositories" doc:"Repositories to add."`
 	Install      []string     `yaml:"install" doc:"Extra packages: a bare name, or name-version."`
+	Remove       []string     `yaml:"remove" doc:"Packages that may be removed when one that is installed conflicts with them, such as podman and runc for containerd.io. Nothing else is ever removed."`
 	Lock         *bool        `yaml:"lock" doc:"Keep kubelet, kubeadm and kubectl at their version. Default true."`
 }
 

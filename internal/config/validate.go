@@ -21,6 +21,7 @@ var (
 	moduleName  = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 	sysctlKey   = regexp.MustCompile(`^[a-z0-9_]+([./][a-zA-Z0-9_:*-]+)+$`)
 	packageSpec = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+:~^*-]*$`)
+	packageName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
 	caHash      = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	labelKey    = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
 	labelValue  = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
@@ -113,6 +114,11 @@ func (k *checker) packages(s *Spec) {
 	for i, p := range s.Packages.Install {
 		if !packageSpec.MatchString(p) {
 			k.bad(fmt.Sprintf("spec.packages.install[%d]", i), "a bare name, or name-version", "%q is not a package", p)
+		}
+	}
+	for i, p := range s.Packages.Remove {
+		if !packageName.MatchString(p) {
+			k.bad(fmt.Sprintf("spec.packages.remove[%d]", i), "a bare name, without version and wildcards", "%q is not a package name", p)
 		}
 	}
 	if len(s.Packages.Install) > 0 && s.Packages.Manager == "none" {

@@ -24,6 +24,8 @@ func (l *Linux) Apply(ctx context.Context, c change.Change, progress func(string
 		return l.applyRemoveFile(ctx, c, progress)
 	case change.SetHostname:
 		return l.applySetHostname(ctx, c, progress)
+	case change.ProbeRepository:
+		return l.applyProbeRepository(ctx, c, progress)
 	case change.ImportKeys:
 		return l.applyImportKeys(ctx, c, progress)
 	case change.InstallPackages:

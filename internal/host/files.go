@@ -101,6 +101,7 @@ func (l *Linux) Stat(path string) (FileInfo, error) {
 	}
 	st := info.Sys().(*syscall.Stat_t)
 	out.Dir, out.Size, out.Mode = info.IsDir(), info.Size(), st.Mode&0o7777
+	out.Modified = info.ModTime().UnixMicro()
 	out.Owner = l.userName(st.Uid) + ":" + l.groupName(st.Gid)
 	return out, nil
 }

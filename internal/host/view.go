@@ -89,6 +89,9 @@ type FileInfo struct {
 	Owner   string `json:"owner,omitempty"`
 	Size    int64  `json:"size,omitempty"`
 	SELinux string `json:"selinux,omitempty"` // its SELinux context; empty when there is none
+	// Modified is when the content last changed, in µs since the epoch as in
+	// Unit.StartedAt, so that a daemon older than its configuration is seen.
+	Modified int64 `json:"modified,omitempty"`
 }
 
 // System identifies host and kernel.

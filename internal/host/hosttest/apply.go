@@ -10,6 +10,8 @@ import (
 	"nodeagent/internal/change"
 	"nodeagent/internal/fail"
 	"nodeagent/internal/host"
+	"nodeagent/internal/prereq/archive"
+	"nodeagent/internal/prereq/pgpkey"
 )
 
 // Apply carries a change out on the world, as one effect.
@@ -23,19 +25,20 @@ func (w *World) Apply(_ context.Context, c change.Change, _ func(string)) error 
 func (w *World) apply(c change.Change) error {
 	switch c := c.(type) {
 	case change.WriteFile:
-		w.Files[w.resolve(c.Path)] = File{Content: c.Content, Mode: c.Mode, Owner: c.Owner}
+		w.Files[w.resolve(c.Path)] = File{Content: c.Content, Mode: c.Mode, Owner: c.Owner, Modified: w.now()}
 		w.loadUnit(c.Path)
 	case change.RemoveFile:
 		delete(w.Files, c.Path)
 	case change.SetHostname:
 		w.Sys.Hostname = c.Name
 		w.put("/etc/hostname", c.Name+"\n")
+	case change.ProbeRepository:
 	case change.ImportKeys:
-		w.put(c.StoreAs, "key of "+c.Repository)
+		return w.importKeys(c)
 	case change.InstallPackages:
 		return w.install(c)
 	case change.InstallArchive:
-		w.put(c.Marker, c.SHA256+"\n")
+		w.put(c.Marker, archive.Marker{URL: c.URL, SHA256: c.SHA256, Into: c.Into}.Encode())
 		for name, p := range w.Repo {
 			if strings.Contains(c.URL, name) {
 				w.bring(name, p)
@@ -117,6 +120,46 @@ func (w *World) install(c change.InstallPackages) error {
 		}
 		w.bring(name, p)
 	}
+	for _, spec := range c.Optional {
+		if name, p, ok := w.find(spec); ok {
+			w.bring(name, p)
+		}
+	}
+	return nil
+}
+
+// now is the time in µs since the epoch; every effect takes one.
+func (w *World) now() int64 { return w.Sys.Now.UnixMicro() + int64(w.effects) }
+
+// signingKey is the public key of every repository.
+const signingKey = `-----BEGIN PGP PUBLIC KEY BLOCK-----
+
+mDMEaw66GBYJKwYBBAHaRw8BAQdAmQbHplgJYUSIs29ndpxxDfB72K9RCYg7IWDS
+rGQB1OK0DHR3byB0ZXN0IGtleYiQBBMWCAA4FiEEKBLXrzQ7ZY56c9URhlx4wvV7
+/YMFAmsOuhgCGwMFCwkIBwIGFQoJCAsCBBYCAwECHgECF4AACgkQhlx4wvV7/YNk
+zAD+IINAmxicABB+z6sc2rbeW+9XacRkTxTX8absvk0DKMwA/0MaH46VnooF4RxO
+UAekHJ537sRBqjuVOlt2XOKPaa0K
+=5vLj
+-----END PGP PUBLIC KEY BLOCK-----
+`
+
+func (w *World) importKeys(c change.ImportKeys) error {
+	all := ""
+	for _, source := range c.Keys {
+		b, err := pgpkey.Armor(source, []byte(signingKey))
+		if err != nil {
+			return err
+		}
+		all += string(b)
+	}
+	keys, err := pgpkey.Parse([]byte(all))
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		w.Packages[k.Provide()] = "key"
+	}
+	w.put(c.StoreAs, all)
 	return nil
 }
 
@@ -172,7 +215,7 @@ func (w *World) setUnit(c change.SetUnit) error {
 	}
 	if c.Start || c.Restart {
 		u.ActiveState = "active"
-		u.StartedAt = w.Sys.Now.UnixMicro() + int64(w.effects)
+		u.StartedAt = w.now()
 	}
 	if c.Disable {
 		u.UnitFileState, u.ActiveState = "disabled", "inactive"

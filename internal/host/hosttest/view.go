@@ -74,6 +74,7 @@ func (w *World) Stat(p string) (host.FileInfo, error) {
 	}
 	mode, _ := strconv.ParseUint(or(f.Mode, "0644"), 8, 32)
 	info.Mode, info.Owner, info.Size, info.Dir = uint32(mode), or(f.Owner, "root:root"), int64(len(f.Content)), f.Dir
+	info.Modified = f.Modified
 	return info, nil
 }
 

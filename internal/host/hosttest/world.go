@@ -20,6 +20,8 @@ type File struct {
 	Owner   string // "root:root" when empty
 	Link    string // a symbolic link when not empty
 	Dir     bool   // an empty directory
+	// Modified is when it was last written, in µs since the epoch.
+	Modified int64
 }
 
 // Package is what a package brings when it is installed.
@@ -191,7 +193,9 @@ func (w *World) resolve(p string) string {
 	return p
 }
 
-func (w *World) put(p, content string) { w.Files[p] = File{Content: content} }
+func (w *World) put(p, content string) {
+	w.Files[p] = File{Content: content, Modified: w.now()}
+}
 
 func notExist(p string) error { return &fs.PathError{Op: "open", Path: p, Err: fs.ErrNotExist} }
 
