@@ -38,7 +38,8 @@ func (l *Linux) rpmQuery(ctx context.Context, names []string) (map[string]string
 }
 
 // parseInstalled reads installedFormat. A package of that very name wins over
-// one that only provides it.
+// one that only provides it. Several versions at once (kernel packages) are
+// separated by blanks.
 func parseInstalled(out string, names []string) map[string]string {
 	own, provided := map[string]string{}, map[string]string{}
 	for line := range strings.Lines(out) {
@@ -46,9 +47,9 @@ func parseInstalled(out string, names []string) map[string]string {
 		if len(f) != 3 {
 			continue // "no package provides X"
 		}
-		own[f[0]] = f[1]
-		for _, p := range strings.Fields(f[2]) {
-			provided[p] = f[1]
+		addVersion(own, f[0], f[1])
+		for _, p := range sortedUnique(strings.Fields(f[2])) {
+			addVersion(provided, p, f[1])
 		}
 	}
 	found := map[string]string{}
@@ -61,3 +62,12 @@ func parseInstalled(out string, names []string) map[string]string {
 	}
 	return found
 }
+
+func addVersion(to map[string]string, name, version string) {
+	if have, ok := to[name]; ok {
+		version = have + " " + version
+	}
+	to[name] = version
+}
+
+func sortedUnique(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }

@@ -41,8 +41,9 @@ type View interface {
 	// returns the version in it, without "v".
 	Version(ctx context.Context, program string) (string, error)
 
-	// Installed returns version-release for those of names that the RPM
-	// database has.
+	// Installed returns version-release for those of names that the RPM database
+	// has or something in it provides; several versions of one name are separated
+	// by blanks.
 	Installed(ctx context.Context, names []string) (map[string]string, error)
 	// Units describes systemd units; unknown ones have LoadState "not-found".
 	Units(ctx context.Context, names []string) (map[string]Unit, error)

@@ -5,6 +5,7 @@ package rpmspec
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -71,11 +72,11 @@ func Names(specs []string) []string {
 }
 
 // Satisfied tells whether what is installed (name → version-release) is what
-// an argument asks for.
+// an argument asks for. Several versions of a name are separated by blanks.
 func Satisfied(spec string, installed map[string]string) bool {
 	for _, c := range Candidates(spec) {
 		have, ok := installed[c.Name]
-		if ok && matches(c.Version, have) {
+		if ok && (c.Version == "" || slices.ContainsFunc(strings.Fields(have), func(v string) bool { return matches(c.Version, v) })) {
 			return true
 		}
 	}
@@ -85,9 +86,6 @@ func Satisfied(spec string, installed map[string]string) bool {
 // matches compares a pattern with a version-release; a pattern without a
 // release stands for any.
 func matches(pattern, have string) bool {
-	if pattern == "" {
-		return true
-	}
 	if ok, err := path.Match(pattern, have); err == nil && ok {
 		return true
 	}

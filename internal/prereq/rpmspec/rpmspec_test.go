@@ -7,7 +7,7 @@ import (
 )
 
 func TestAnArgumentIsSatisfiedByTheVersionItNames(t *testing.T) {
-	have := map[string]string{"kubelet": "1.35.4-150500.1.1", "nfs-utils": "2.5.4-25.el9", "iptables": "1.8.10-4.el9", "java-17-openjdk": "17.0.1-1"}
+	have := map[string]string{"kubelet": "1.35.4-150500.1.1", "nfs-utils": "2.5.4-25.el9", "iptables": "1.8.10-4.el9", "java-17-openjdk": "17.0.1-1", "kernel": "5.14.0-427.el9 5.14.0-503.el9"}
 	for spec, want := range map[string]bool{
 		"kubelet":                   true,
 		"kubelet-1.35.4-*":          true,
@@ -24,6 +24,9 @@ func TestAnArgumentIsSatisfiedByTheVersionItNames(t *testing.T) {
 		"nfs-utils-2.5.3":           false,
 		"java-17-openjdk":           true,
 		"socat":                     false,
+		"kernel-5.14.0-427.el9":     true,
+		"kernel-5.14.0-503.el9":     true,
+		"kernel-5.14.0-1.el9":       false,
 		"kube*":                     false,
 	} {
 		require.Equal(t, want, Satisfied(spec, have), spec)
