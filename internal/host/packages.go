@@ -70,4 +70,6 @@ func addVersion(to map[string]string, name, version string) {
 	to[name] = version
 }
 
-func sortedUnique(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
+func sortedUnique(names []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(names)))
+}

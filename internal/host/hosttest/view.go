@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"nodeagent/internal/fail"
 	"nodeagent/internal/host"
@@ -109,8 +110,12 @@ func (w *World) LookPath(program string) (string, error) {
 // Live is true: the world stands for a running host.
 func (w *World) Live() bool { return true }
 
-// System returns the identity.
-func (w *World) System() (host.System, error) { return w.Sys, nil }
+// System returns the identity; time goes on with every effect.
+func (w *World) System() (host.System, error) {
+	s := w.Sys
+	s.Now = time.UnixMicro(w.now()).UTC()
+	return s, nil
+}
 
 // Filesystem says every path lies on a large ext4.
 func (w *World) Filesystem(p string) (host.Filesystem, error) {
