@@ -64,7 +64,7 @@ func (l *Linux) fetch(ctx context.Context, source string, limit int64, start fun
 		}
 		return struct{}{}, fetchOnce(ctx, source, limit, w)
 	}
-	_, err := backoff.Retry(ctx, once, backoff.WithBackOff(l.pauses()), backoff.WithMaxTries(fetchTries))
+	_, err := backoff.Retry(ctx, once, backoff.WithBackOff(pauses(ctx)), backoff.WithMaxTries(fetchTries))
 	if err == nil {
 		return nil
 	}
@@ -75,13 +75,21 @@ func (l *Linux) fetch(ctx context.Context, source string, limit int64, start fun
 	return fail.Wrap(fail.Step, err, "try it by hand from this host: curl -fLO "+source, "%s can't be fetched", source)
 }
 
-// pauses are those between tries: doubled each time, up to 15 times the first.
-func (l *Linux) pauses() *backoff.ExponentialBackOff {
-	b := backoff.NewExponentialBackOff()
-	b.InitialInterval = l.pace
-	if b.InitialInterval == 0 {
-		b.InitialInterval = time.Second
+// paceKey is where a context carries the first pause.
+type paceKey struct{}
+
+// pace is the first pause before something is tried again.
+func pace(ctx context.Context) time.Duration {
+	if d, ok := ctx.Value(paceKey{}).(time.Duration); ok {
+		return d
 	}
+	return time.Second
+}
+
+// pauses are those between tries: doubled each time, up to 15 times the first.
+func pauses(ctx context.Context) *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval = pace(ctx)
 	b.MaxInterval = 15 * b.InitialInterval
 	b.Multiplier = 2
 	return b

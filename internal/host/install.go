@@ -79,7 +79,7 @@ func (l *Linux) applyInstallPackages(ctx context.Context, c change.InstallPackag
 	if err != nil {
 		return err
 	}
-	i := &installer{l: l, c: c, m: m, progress: progress, optional: slices.Clone(c.Optional), pause: l.pauses()}
+	i := &installer{l: l, c: c, m: m, progress: progress, optional: slices.Clone(c.Optional), pause: pauses(ctx)}
 	for {
 		done, err := i.try(ctx)
 		if done || err != nil {
@@ -180,11 +180,7 @@ func (i *installer) waitForLock(ctx context.Context, d diagnose.Diagnosis) error
 		i.lockSince = time.Now()
 	}
 	who := i.l.lockHolder(i.m, d)
-	first := i.l.pace
-	if first == 0 {
-		first = time.Second
-	}
-	if waited := time.Since(i.lockSince); waited > lockPauses*first {
+	if waited := time.Since(i.lockSince); waited > lockPauses*pace(ctx) {
 		if who == "" {
 			return i.failure(d)
 		}

@@ -18,8 +18,6 @@ type Linux struct {
 	stats Stats
 
 	credential *token.Document // the join token, in memory only
-
-	pace time.Duration // the first pause before something is tried again; a second when zero
 }
 
 // Stats counts what a run asked of other programs.
