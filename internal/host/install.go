@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"nodeagent/internal/change"
@@ -79,7 +80,13 @@ func (l *Linux) applyInstallPackages(ctx context.Context, c change.InstallPackag
 	if err != nil {
 		return err
 	}
-	i := &installer{l: l, c: c, m: m, progress: progress, optional: slices.Clone(c.Optional), pause: pauses(ctx)}
+	var mu sync.Mutex // a program's two outputs are read side by side
+	told := func(s string) {
+		mu.Lock()
+		defer mu.Unlock()
+		progress(s)
+	}
+	i := &installer{l: l, c: c, m: m, progress: told, optional: slices.Clone(c.Optional), pause: pauses(ctx)}
 	for {
 		done, err := i.try(ctx)
 		if done || err != nil {

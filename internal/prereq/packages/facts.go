@@ -31,8 +31,10 @@ type Facts struct {
 	Installed map[string]string    `json:"installed,omitempty"`
 	Sections  []Section            `json:"sections,omitempty"` // of all .repo files and dnf.conf
 	Files     map[string]host.Text `json:"files,omitempty"`    // those that the step keeps
-	Plugin    VersionLock          `json:"versionLock"`
-	Runtime   runtime.Present      `json:"runtime"`
+	// Private are .repo files with credentials; their content isn't taken along.
+	Private []string        `json:"private,omitempty"`
+	Plugin  VersionLock     `json:"versionLock"`
+	Runtime runtime.Present `json:"runtime"`
 	// Bridge tells whether the running kernel has the module br_netfilter on
 	// disk or built in.
 	Bridge bool `json:"bridge"`
@@ -153,9 +155,15 @@ func (f *Facts) readRepositories(v host.View, spec config.Spec) error {
 	}
 	for _, r := range spec.Packages.Repositories {
 		for _, p := range []string{repoPath(r.ID), keyPrefix + r.ID} {
-			if f.Files[p], err = host.ReadText(v, p); err != nil {
+			t, err := host.ReadText(v, p)
+			if err != nil {
 				return err
 			}
+			if private(t.Content) {
+				f.Private = append(f.Private, p)
+				t.Content = ""
+			}
+			f.Files[p] = t
 		}
 	}
 	return nil

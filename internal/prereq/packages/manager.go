@@ -11,6 +11,8 @@ type manager struct {
 	name string
 	// names are the distribution's own names of what Kubernetes needs.
 	names names
+	// downgrade is the command a person uses to go back.
+	downgrade string
 	// lock plans how the Kubernetes packages are kept from drifting.
 	lock func(spec config.Spec, f Facts, installing []string) lockPlan
 }
@@ -28,13 +30,13 @@ var managers = map[string]manager{
 		name: "dnf",
 		names: names{iptables: "iptables", conntrack: "conntrack-tools", socat: "socat", ethtool: "ethtool", criTools: "cri-tools",
 			selinux: "container-selinux", xfs: "xfsprogs", ext4: "e2fsprogs"},
-		lock: lockDnf,
+		downgrade: "dnf downgrade --disableexcludes=all", lock: lockDnf,
 	},
 	"tdnf": {
 		name: "tdnf",
 		names: names{iptables: "iptables", conntrack: "conntrack-tools", socat: "socat", ethtool: "ethtool", criTools: "cri-tools",
 			xfs: "xfsprogs", ext4: "e2fsprogs"},
-		lock: lockTdnf,
+		downgrade: "tdnf downgrade", lock: lockTdnf,
 	},
 	none: {name: none},
 }

@@ -2,6 +2,7 @@ package packages
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -227,7 +228,7 @@ func TestANewerKubeletIsNotDowngraded(t *testing.T) {
 	p := Plan(load(t, repos), observe(t, w, load(t, repos)))
 	require.Len(t, p.Blocked, 1)
 	require.ErrorContains(t, p.Blocked[0], "kubelet 1.36.0-150500.1.1 is installed, which is newer than 1.35.4")
-	require.Contains(t, fail.HintOf(p.Blocked[0]), "dnf downgrade kubelet-1.35.4-*")
+	require.Contains(t, fail.HintOf(p.Blocked[0]), "dnf downgrade --disableexcludes=all kubelet-1.35.4-*")
 	require.Equal(t, fail.Safety, fail.KindOf(p.Blocked[0]))
 }
 
@@ -342,4 +343,23 @@ func TestFactsOfATreeStillGiveAPlan(t *testing.T) {
 	p := Plan(load(t, repos), f)
 	require.Empty(t, p.Blocked)
 	require.Contains(t, ids(p), "packages")
+}
+
+func TestARepositoryFileWithCredentialsIsNeitherShownNorReplaced(t *testing.T) {
+	w := hosttest.Rocky9()
+	w.Files["/etc/yum.repos.d/kubernetes.repo"] = hosttest.File{Content: "[kubernetes]\nbaseurl=https://k.example\nusername=u\npassword=hunter2\n"}
+	f := observe(t, w, load(t, repos))
+	b, err := json.Marshal(f)
+	require.NoError(t, err)
+	require.NotContains(t, string(b), "hunter2")
+	p := Plan(load(t, repos), f)
+	require.Len(t, p.Blocked, 1)
+	require.ErrorContains(t, p.Blocked[0], "holds credentials of repository kubernetes")
+	require.Equal(t, fail.Safety, fail.KindOf(p.Blocked[0]))
+}
+
+func TestALockInDnfConfIsLiftedForOurTransaction(t *testing.T) {
+	w := hosttest.Rocky9()
+	w.Files["/etc/dnf/dnf.conf"] = hosttest.File{Content: "[main]\ngpgcheck=1\nexcludepkgs=kube*\n"}
+	require.Equal(t, []string{"kubernetes", "main"}, of[change.InstallPackages](t, converge(t, w, load(t, repos))).Unlock)
 }

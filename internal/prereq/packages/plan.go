@@ -91,7 +91,7 @@ func versions(spec config.Spec, f Facts, m manager) []error {
 				"%s %s is installed and this host is a node of a cluster already; its version is not changed to %s on the fly", name, have, asked))
 		case older(asked, have):
 			out = append(out, fail.New(fail.Safety,
-				m.name+" downgrade "+name+"-"+asked+"-*, if that is meant, or set spec.kubernetes.version",
+				m.downgrade+" "+name+"-"+asked+"-*, if that is meant, or set spec.kubernetes.version",
 				"%s %s is installed, which is newer than %s; packages are not downgraded", name, have, asked))
 		}
 	}

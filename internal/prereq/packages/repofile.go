@@ -2,6 +2,7 @@ package packages
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -73,3 +74,8 @@ func (s Section) hides(name string) bool {
 		return err == nil && ok
 	})
 }
+
+var credential = regexp.MustCompile(`(?m)^\s*(?:password|proxy_password|sslclientkey)\s*=|://[^/\s]*:[^/\s]*@`)
+
+// private tells whether a .repo file holds credentials.
+func private(text string) bool { return credential.MatchString(text) }

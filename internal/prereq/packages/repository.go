@@ -52,6 +52,11 @@ func repositories(spec config.Spec, f Facts, hide bool) (p change.Plan) {
 					"repository %s is already defined in %s, and package managers take only one of the two", r.ID, s.File))
 			}
 		}
+		if slices.Contains(f.Private, repoPath(r.ID)) {
+			p.Blocked = append(p.Blocked, fail.New(fail.Safety, "leave it out of spec.packages.repositories and use it as it is, or give yours another id",
+				"%s holds credentials of repository %s, which would be lost", repoPath(r.ID), r.ID))
+			continue
+		}
 		if !*r.GPGCheck {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("repository %s: signatures of its packages are not checked", r.ID))
 		}

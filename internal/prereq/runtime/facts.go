@@ -25,7 +25,7 @@ type Facts struct {
 	Version  string               `json:"version,omitempty"`
 	Unit     host.Unit            `json:"unit"`
 	UnitFile host.Text            `json:"unitFile"`
-	Config   host.Text            `json:"config"`
+	Config   Config               `json:"config"`
 	Hosts    map[string]host.Text `json:"hosts,omitempty"` // hosts.toml files by path
 	// Archives are the records of archives that were unpacked and whose files
 	// are still those, by URL.
@@ -83,7 +83,7 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 
 func (f *Facts) readFiles(v host.View, r config.Runtime) error {
 	var err error
-	if f.Config, err = host.ReadText(v, configPath); err != nil {
+	if f.Config.Text, err = host.ReadText(v, configPath); err != nil {
 		return err
 	}
 	if f.UnitFile, err = host.ReadText(v, unitPath); err != nil {

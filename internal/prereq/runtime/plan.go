@@ -156,12 +156,8 @@ func planConfig(r config.Runtime, f Facts, unpacking bool) (change.WriteFile, bo
 	if !changed && f.Config.Exists {
 		return change.WriteFile{}, false, nil
 	}
-	what := "configure containerd in " + configPath
-	if !f.Config.Exists {
-		c, ok := f.Config.Write(configPath, "0644", "root:root", edited, what)
-		return c, ok, nil
-	}
-	c, ok := f.Config.Keep(configPath, edited, what)
+	c, ok := f.Config.Keep(configPath, edited, "configure containerd in "+configPath)
+	c.Secret = f.Config.secret()
 	return c, ok, nil
 }
 

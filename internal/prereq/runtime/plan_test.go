@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -193,4 +194,19 @@ func TestVersionsAreReadFromArchiveNames(t *testing.T) {
 	}
 	require.Equal(t, "/opt/c/bin/containerd", programPath([]config.Archive{{URL: "https://x/runc", Into: "/usr/bin/runc"}, {URL: "https://x/containerd-2.tgz", Into: "/opt/c"}}, nil))
 	require.True(t, strings.HasPrefix(programPath([]config.Archive{{URL: "https://x/cri-containerd-1.tgz", Into: "/"}}, nil), "/usr/local/bin/"))
+}
+
+func TestCredentialsInTheConfigurationLeaveNoTrace(t *testing.T) {
+	w := packaged()
+	w.Files[configPath] = hosttest.File{Content: "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".registry.configs.\"r.example\".auth]\n  username = \"u\"\n  password = \"hunter2\"\n  auth = 'aHVudGVy'\n"}
+	f, err := Observe(context.Background(), w, load(t, ""))
+	require.NoError(t, err)
+	b, err := json.Marshal(f)
+	require.NoError(t, err)
+	require.NotContains(t, string(b), "hunter2")
+	require.NotContains(t, string(b), "aHVudGVy")
+	p := Plan(load(t, ""), f)
+	require.True(t, p.Changes[0].(change.WriteFile).Secret)
+	converge(t, w, load(t, ""))
+	require.Contains(t, w.Files[configPath].Content, "hunter2")
 }
