@@ -174,7 +174,8 @@ func DnfProgress(line string) string {
 		return strings.ToLower(m[1]) + " " + m[2] + " (" + m[3] + ")"
 	}
 	if m := dnfDownload.FindStringSubmatch(line); m != nil {
-		return "fetched " + m[2] + " (" + m[1] + ")"
+		name := strings.TrimRight(strings.TrimSuffix(m[2], ".rpm"), ".") // dnf cuts long names
+		return "fetched " + name + " (" + m[1] + ")"
 	}
 	return ""
 }

@@ -121,7 +121,7 @@ func TestSuccessIsNoFailure(t *testing.T) {
 func TestDnfProgressLinesBecomeShortTexts(t *testing.T) {
 	for line, want := range map[string]string{
 		"  Installing       : kubelet-1.35.4-150500.1.1.x86_64                       3/4 ": "installing kubelet-1.35.4-150500.1.1.x86_64 (3/4)",
-		"(2/2): kubectl-1.35.4-150500.1.1.x86_64.rpm     408 MB/s |  17 MB     00:00    ":  "fetched kubectl-1.35.4-150500.1.1.x86_64.rpm (2/2)",
+		"(2/2): kubectl-1.35.4-150500.1.1.x86_64.rpm     408 MB/s |  17 MB     00:00    ":  "fetched kubectl-1.35.4-150500.1.1.x86_64 (2/2)",
 		"Installing:": "",
 		"  Verifying        : socat-1.7.4.4-1.el9.x86_64                             4/4 ": "",
 		"Complete!": "",

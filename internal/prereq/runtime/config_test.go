@@ -1,12 +1,11 @@
 package runtime
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"os"
 
 	"github.com/stretchr/testify/require"
 
@@ -192,25 +191,30 @@ func dump(t *testing.T, text string) tree {
 }
 
 func TestARealContainerdReadsEverySchemaAsMeant(t *testing.T) {
+	newest, _ := dump(t, "version = 2\n")["version"].(int64) // 2 of containerd 1.x, 3 of 2.x
+	images, runtimes, sandbox := imagesV3, runtimeV3, []string{"pinned_images", "sandbox"}
+	if newest < 3 {
+		images, runtimes, sandbox = criV2, criV2, []string{"sandbox_image"}
+	}
 	for name, text := range map[string]string{
-		"schema 3, new":         fresh(3),
+		"new":                   fresh(newest),
 		"schema 2, new":         fresh(2),
 		"the vendor's package":  "disabled_plugins = [\"cri\"]\n\n#root = \"/var/lib/containerd\"\n",
 		"schema 1 with plugins": "[plugins.cri]\n  max_container_log_line_size = 9999\n",
 		"schema 2 by hand":      "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n  BinaryName = \"\"\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, _, err := edit(text, all, 3)
+			out, _, err := edit(text, all, newest)
 			require.NoError(t, err)
 			c := dump(t, out)
-			require.Equal(t, "registry.example/pause:3.10.1", get(c, "plugins", imagesV3, "pinned_images", "sandbox"))
-			require.Equal(t, defaultHostsDir, get(c, "plugins", imagesV3, "registry", "config_path"))
-			runc := get(c, "plugins", runtimeV3, "containerd", "runtimes", "runc")
+			require.Equal(t, "registry.example/pause:3.10.1", get(c, append([]string{"plugins", images}, sandbox...)...))
+			require.Equal(t, defaultHostsDir, get(c, "plugins", images, "registry", "config_path"))
+			runc := get(c, "plugins", runtimes, "containerd", "runtimes", "runc")
 			require.Equal(t, true, get(runc.(tree), "options", "SystemdCgroup"))
 			require.Equal(t, runcType, get(runc.(tree), "runtime_type"))
 			require.NotContains(t, c["disabled_plugins"], criV2)
 			if strings.Contains(name, "plugins") {
-				require.EqualValues(t, 9999, get(c, "plugins", runtimeV3, "max_container_log_line_size"))
+				require.EqualValues(t, 9999, get(c, "plugins", runtimes, "max_container_log_line_size"))
 			}
 		})
 	}
