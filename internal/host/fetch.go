@@ -26,10 +26,11 @@ const stall = time.Minute
 const fetchTries = 4
 
 // client fetches over http and https, through the proxy that the environment
-// names. It never goes from https to http.
+// or else the package manager's configuration names. It never goes from https
+// to http.
 var client = &http.Client{
 	Transport: &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
+		Proxy:                 proxyOf,
 		DialContext:           (&net.Dialer{Timeout: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   15 * time.Second,
 		ResponseHeaderTimeout: 30 * time.Second,

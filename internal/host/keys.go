@@ -93,16 +93,21 @@ func (l *Linux) renewKeys(ctx context.Context, sets []change.ImportKeys) error {
 
 // dropKey removes one key from the RPM database, when it is there.
 func (l *Linux) dropKey(ctx context.Context, k pgpkey.Key) error {
-	have, err := l.rpmQuery(ctx, []string{k.Provide()})
+	have, err := l.rpmQuery(ctx, k.Provides())
 	if err != nil {
 		return err
 	}
-	version, ok := have[k.Provide()]
-	if !ok {
+	for _, name := range k.Provides() {
+		version, ok := have[name]
+		if !ok {
+			continue
+		}
+		for _, v := range strings.Fields(version) {
+			if _, err := l.must(ctx, program{name: "rpm", args: []string{"-e", "--allmatches", "gpg-pubkey-" + v}}); err != nil {
+				return fmt.Errorf("dropping the stored key %s: %w", k.ID, err)
+			}
+		}
 		return nil
-	}
-	if _, err := l.must(ctx, program{name: "rpm", args: []string{"-e", "--allmatches", "gpg-pubkey-" + version}}); err != nil {
-		return fmt.Errorf("dropping the stored key %s: %w", k.ID, err)
 	}
 	return nil
 }

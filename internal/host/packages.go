@@ -63,11 +63,13 @@ func parseInstalled(out string, names []string) map[string]string {
 	return found
 }
 
+// addVersion notes a version once: rpm prints a package for each name asked
+// for that it provides.
 func addVersion(to map[string]string, name, version string) {
-	if have, ok := to[name]; ok {
-		version = have + " " + version
+	have := strings.Fields(to[name])
+	if !slices.Contains(have, version) {
+		to[name] = strings.Join(append(have, version), " ")
 	}
-	to[name] = version
 }
 
 func sortedUnique(names []string) []string {

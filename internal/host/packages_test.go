@@ -20,6 +20,11 @@ func TestAPackageOfTheVeryNameWinsOverAProvider(t *testing.T) {
 	require.Equal(t, map[string]string{"runc": "1.1.12-4", "containerd": "2.2.9-1"}, parseInstalled(out, []string{"runc", "containerd"}))
 }
 
+func TestSeveralVersionsAreAllKnownAndEachIsOnce(t *testing.T) {
+	out := "kernel\t5.14.0-427\tkernel \nkernel\t5.14.0-503\tkernel \nkernel\t5.14.0-427\tkernel \n"
+	require.Equal(t, map[string]string{"kernel": "5.14.0-427 5.14.0-503"}, parseInstalled(out, []string{"kernel"}))
+}
+
 func TestVersionsAreFoundInWhatProgramsPrint(t *testing.T) {
 	for out, want := range map[string]string{
 		"v1.35.4":                 "1.35.4",

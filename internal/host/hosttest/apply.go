@@ -157,7 +157,7 @@ func (w *World) importKeys(c change.ImportKeys) error {
 		return err
 	}
 	for _, k := range keys {
-		w.Packages[k.Provide()] = "key"
+		w.Packages[k.Provides()[0]] = "key"
 	}
 	w.put(c.StoreAs, all)
 	return nil

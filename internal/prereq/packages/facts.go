@@ -207,7 +207,7 @@ func (f *Facts) askDatabase(ctx context.Context, v host.View, spec config.Spec, 
 			continue // not there yet, or damaged: it is fetched again
 		}
 		for _, k := range keys {
-			names = append(names, k.Provide())
+			names = append(names, k.Provides()...)
 		}
 	}
 	have, err := v.Installed(ctx, unique(names))

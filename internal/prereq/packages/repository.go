@@ -90,7 +90,8 @@ func keysThere(r config.Repository, f Facts) bool {
 		return false
 	}
 	for _, k := range keys {
-		if _, ok := f.Installed[k.Provide()]; !ok && f.Installed != nil {
+		imported := slices.ContainsFunc(k.Provides(), func(name string) bool { _, ok := f.Installed[name]; return ok })
+		if !imported && f.Installed != nil {
 			return false
 		}
 	}

@@ -25,9 +25,12 @@ type Key struct {
 	Created     uint32 // seconds since the epoch
 }
 
-// Provide is what a key in the RPM database provides: gpg(0123abcd), from the
-// last 8 digits of its id.
-func (k Key) Provide() string { return "gpg(" + k.ID[len(k.ID)-8:] + ")" }
+// Provides is what a key in the RPM database provides, by rpm's version: the
+// last 8 digits of its id, its id, or its fingerprint in gpg(…). Any of them
+// tells that the key is there.
+func (k Key) Provides() []string {
+	return []string{"gpg(" + k.ID[len(k.ID)-8:] + ")", "gpg(" + k.ID + ")", "gpg(" + k.Fingerprint + ")"}
+}
 
 const (
 	begin = "-----BEGIN PGP PUBLIC KEY BLOCK-----"

@@ -40,7 +40,7 @@ func TestKeysAreIdentifiedAsGnuPGDoes(t *testing.T) {
 func TestAKeyIsNamedAsTheRPMDatabaseNamesIt(t *testing.T) {
 	keys, err := Parse(read(t, "rsa.asc"))
 	require.NoError(t, err)
-	require.Equal(t, "gpg(ed58561d)", keys[0].Provide())
+	require.Equal(t, []string{"gpg(ed58561d)", "gpg(ed4b0c28ed58561d)", "gpg(" + rsa + ")"}, keys[0].Provides())
 	require.Equal(t, uint32(1796127255), keys[0].Created)
 }
 
