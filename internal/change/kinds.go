@@ -294,16 +294,18 @@ func (c Relabel) Summary() string { return "restore SELinux labels below " + c.P
 func (c Relabel) Diff() string    { return "" }
 func (c Relabel) Class() Class    { return Reversible }
 
-// AllowPorts opens ports and protocols, and trusts sources, in one firewalld
-// zone: either live or in the permanent configuration.
+// AllowPorts opens ports and protocols, binds sources and interfaces, and
+// accepts forwarding inside one firewalld zone: either live or in the permanent
+// configuration.
 type AllowPorts struct {
-	Backend   string   `json:"backend"` // firewalld, firewalld-offline
-	Zone      string   `json:"zone"`
-	Permanent bool     `json:"permanent"` // false: the running rules
-	Ports     []string `json:"ports,omitempty"`
-	Protocols []string `json:"protocols,omitempty"`
-	Sources   []string `json:"sources,omitempty"`
-	Forward   bool     `json:"forward,omitempty"`
+	Backend    string   `json:"backend"` // firewalld, firewalld-offline
+	Zone       string   `json:"zone"`
+	Permanent  bool     `json:"permanent"` // false: the running rules
+	Ports      []string `json:"ports,omitempty"`
+	Protocols  []string `json:"protocols,omitempty"`
+	Sources    []string `json:"sources,omitempty"`    // traffic from them is judged by the zone
+	Interfaces []string `json:"interfaces,omitempty"` // the same for interfaces; "lxc+" is a prefix
+	Forward    bool     `json:"forward,omitempty"`    // between the zone's own interfaces and sources
 }
 
 func (c AllowPorts) ID() string {
@@ -317,11 +319,19 @@ func (c AllowPorts) Summary() string {
 	if c.Permanent {
 		when = "permanently"
 	}
-	what := append(append(append([]string{}, c.Ports...), c.Protocols...), c.Sources...)
-	if c.Forward {
-		what = append(what, "forwarding")
+	var what []string
+	for _, group := range []struct {
+		name string
+		list []string
+	}{{"", c.Ports}, {"protocol ", c.Protocols}, {"from ", c.Sources}, {"interface ", c.Interfaces}} {
+		if len(group.list) > 0 {
+			what = append(what, group.name+strings.Join(group.list, " "))
+		}
 	}
-	return fmt.Sprintf("allow %s in zone %s %s", strings.Join(what, " "), c.Zone, when)
+	if c.Forward {
+		what = append(what, "forwarding inside the zone")
+	}
+	return fmt.Sprintf("allow in zone %s %s: %s", c.Zone, when, strings.Join(what, ", "))
 }
 func (c AllowPorts) Diff() string { return "" }
 func (c AllowPorts) Class() Class { return Additive }

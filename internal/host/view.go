@@ -60,6 +60,9 @@ type View interface {
 	Firewalld(ctx context.Context) (Firewalld, error)
 	// Network returns links, addresses and default routes.
 	Network() (Network, error)
+	// SourceAddress is the local address from which host:port is reached. A
+	// name is resolved; nothing else is sent.
+	SourceAddress(ctx context.Context, hostport string) (string, error)
 
 	// CRI asks the runtime at a CRI socket for its name and version.
 	CRI(ctx context.Context, socket string) (RuntimeVersion, error)
@@ -173,12 +176,16 @@ type Mount struct {
 	Options []string `json:"options,omitempty"`
 }
 
-// Firewalld is firewalld's state.
+// Firewalld is firewalld's state. When it doesn't run, only what is in its
+// files is known, and Interfaces is what they say.
 type Firewalld struct {
 	Installed   bool              `json:"installed"`
+	Enabled     bool              `json:"enabled,omitempty"` // starts at boot
 	Running     bool              `json:"running"`
+	State       string            `json:"state,omitempty"` // in its own words: RUNNING, FAILED
 	DefaultZone string            `json:"defaultZone,omitempty"`
 	Interfaces  map[string]string `json:"interfaces,omitempty"` // interface → runtime zone
+	Permanent   map[string]string `json:"permanent,omitempty"`  // interface → zone in the permanent configuration
 	Zones       map[string]Zone   `json:"zones,omitempty"`      // those in use, the default one and trusted
 }
 
@@ -193,6 +200,7 @@ type ZoneSettings struct {
 	Ports              []string `json:"ports,omitempty"`
 	Protocols          []string `json:"protocols,omitempty"`
 	Sources            []string `json:"sources,omitempty"`
+	Interfaces         []string `json:"interfaces,omitempty"`
 	Forward            bool     `json:"forward,omitempty"`
 	ICMPBlocks         []string `json:"icmpBlocks,omitempty"`
 	ICMPBlockInversion bool     `json:"icmpBlockInversion,omitempty"`
@@ -201,12 +209,21 @@ type ZoneSettings struct {
 
 // Network is links, addresses and default routes.
 type Network struct {
+	Links     []Link    `json:"links,omitempty"` // without loopback
 	Addresses []Address `json:"addresses,omitempty"`
 	Defaults  []Route   `json:"defaults,omitempty"`
 	MACs      []string  `json:"macs,omitempty"`
 }
 
-// Address is one global unicast address.
+// Link is a network interface.
+type Link struct {
+	Name  string `json:"name"`
+	State string `json:"state"`          // up, no carrier, down
+	Card  bool   `json:"card,omitempty"` // a network card that is no part of a bond or bridge, or a bond
+}
+
+// Address is one global unicast address that is usable: an IPv6 address counts
+// when duplicate address detection is over.
 type Address struct {
 	Interface string `json:"interface"`
 	IP        string `json:"ip"`
@@ -219,6 +236,7 @@ type Route struct {
 	Family    string `json:"family"` // ipv4, ipv6
 	Interface string `json:"interface"`
 	Gateway   string `json:"gateway,omitempty"`
+	Source    string `json:"source,omitempty"` // preferred source address, when the route has one
 	Metric    int    `json:"metric"`
 }
 

@@ -279,6 +279,17 @@ func (w *World) allow(c change.AllowPorts) {
 	add(&s.Ports, c.Ports)
 	add(&s.Protocols, c.Protocols)
 	add(&s.Sources, c.Sources)
+	add(&s.Interfaces, c.Interfaces)
+	bound := &w.Firewall.Interfaces
+	if c.Permanent {
+		bound = &w.Firewall.Permanent
+	}
+	for _, i := range c.Interfaces {
+		if *bound == nil {
+			*bound = map[string]string{}
+		}
+		(*bound)[i] = c.Zone
+	}
 	s.Forward = s.Forward || c.Forward
 	if w.Firewall.Zones == nil {
 		w.Firewall.Zones = map[string]host.Zone{}

@@ -213,6 +213,14 @@ func (w *World) Firewalld(context.Context) (host.Firewalld, error) { return w.Fi
 // Network is links and routes.
 func (w *World) Network() (host.Network, error) { return w.Net, nil }
 
+// SourceAddress is the first address when there is a default route.
+func (w *World) SourceAddress(_ context.Context, hostport string) (string, error) {
+	if len(w.Net.Defaults) == 0 || len(w.Net.Addresses) == 0 {
+		return "", fail.New(fail.Step, "", "no route to %s", hostport)
+	}
+	return w.Net.Addresses[0].IP, nil
+}
+
 // CRI answers when containerd runs.
 func (w *World) CRI(_ context.Context, socket string) (host.RuntimeVersion, error) {
 	if w.UnitStates["containerd.service"].ActiveState != "active" {
