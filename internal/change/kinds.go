@@ -306,6 +306,7 @@ type AllowPorts struct {
 	Sources    []string `json:"sources,omitempty"`    // traffic from them is judged by the zone
 	Interfaces []string `json:"interfaces,omitempty"` // the same for interfaces; "lxc+" is a prefix
 	Forward    bool     `json:"forward,omitempty"`    // between the zone's own interfaces and sources
+	Why        string   `json:"why,omitempty"`        // why this zone
 }
 
 func (c AllowPorts) ID() string {
@@ -333,7 +334,7 @@ func (c AllowPorts) Summary() string {
 	}
 	return fmt.Sprintf("allow in zone %s %s: %s", c.Zone, when, strings.Join(what, ", "))
 }
-func (c AllowPorts) Diff() string { return "" }
+func (c AllowPorts) Diff() string { return c.Why }
 func (c AllowPorts) Class() Class { return Additive }
 
 // WaitRoute waits for a default route and a global address on its link.
