@@ -248,14 +248,20 @@ type RuntimeVersion struct {
 
 // Node is this host's Node object and the credential that reads it.
 type Node struct {
-	Joined  bool              `json:"joined"`            // kubelet.conf parses and its certificate is valid now
-	Server  string            `json:"server,omitempty"`  // API server URL in kubelet.conf
-	CAHash  string            `json:"caHash,omitempty"`  // sha256:… of that cluster's CA
-	Name    string            `json:"name,omitempty"`    // node name in the certificate
-	Reached bool              `json:"reached,omitempty"` // the API server answered for the Node
-	Ready   bool              `json:"ready,omitempty"`
-	Unmet   string            `json:"unmet,omitempty"` // the condition that is missing, in its own words
-	Version string            `json:"version,omitempty"`
-	Labels  map[string]string `json:"labels,omitempty"`
-	Problem string            `json:"problem,omitempty"` // why Joined or Reached is false
+	Joined bool   `json:"joined"`           // kubelet.conf parses and its certificate is valid now
+	Server string `json:"server,omitempty"` // API server URL in kubelet.conf
+	CAHash string `json:"caHash,omitempty"` // sha256:… of that cluster's CA
+	// CAHashes is the same for every CA of the bundle: two, while one replaces
+	// the other.
+	CAHashes []string          `json:"caHashes,omitempty"`
+	Expired  bool              `json:"expired,omitempty"` // joined once; the certificate has ended since
+	Early    bool              `json:"early,omitempty"`   // the certificate isn't valid yet by this host's clock
+	Expires  time.Time         `json:"expires,omitzero"`  // end of kubelet's certificate
+	Name     string            `json:"name,omitempty"`    // node name in the certificate
+	Reached  bool              `json:"reached,omitempty"` // the API server answered for the Node
+	Ready    bool              `json:"ready,omitempty"`
+	Unmet    string            `json:"unmet,omitempty"` // the condition that is missing, in its own words
+	Version  string            `json:"version,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Problem  string            `json:"problem,omitempty"` // why Joined or Reached is false
 }

@@ -22,8 +22,6 @@ import (
 const (
 	LockPath    = "/run/nodeagent/lock"
 	LastRunPath = "/var/lib/nodeagent/last-run.json"
-	// JoinPath holds the JoinConfiguration with the token while kubeadm runs.
-	JoinPath = "/run/nodeagent/join.yaml"
 )
 
 // Options of a run.
@@ -92,7 +90,7 @@ func Up(ctx context.Context, h host.Host, spec config.Spec, steps []Step, opts O
 
 func (r *runner) run(ctx context.Context, steps []Step) error {
 	// What a killed run left behind and must not live on.
-	if err := r.host.Scratch(JoinPath); err != nil {
+	if err := r.host.Scratch(host.JoinPath, host.DiscoveryPath); err != nil {
 		return err
 	}
 	r.note("planning", "")
