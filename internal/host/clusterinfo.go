@@ -19,13 +19,14 @@ import (
 	"nodeagent/internal/fail"
 	"nodeagent/internal/join/clusterinfo"
 	"nodeagent/internal/join/nodestatus"
+	"nodeagent/internal/join/pin"
 )
 
 // How long a trouble is waited out: it may go away by itself.
 const (
 	patienceNetwork = 2 * time.Minute  // DNS, routes and an API server that starts
 	patienceSigner  = time.Minute      // a controller-manager that starts
-	patienceToken   = 15 * time.Second // the signer hasn't seen a new token yet
+	patienceToken   = 15 * time.Second // what can't be told apart from a signer that is slow
 )
 
 // trouble is why the cluster can't be joined right now.
@@ -106,13 +107,19 @@ func look(ctx context.Context, t target) *trouble {
 		signed = "" // discovery by file needs no signature
 	}
 	info := clusterinfo.Judge(body, signed, t.pins)
-	if tr := verdict(t, info); tr != nil {
-		return tr
+	if info.Verdict != clusterinfo.Good {
+		known := unclear
+		if info.Verdict == clusterinfo.SignerDown || info.Verdict == clusterinfo.TokenUnknown {
+			known = askWithToken(ctx, t, info.Pinned)
+		}
+		return verdict(t, info, known)
 	}
 	if len(t.ca) == 0 {
 		if tr := certificate(t, resp, info.CA); tr != nil {
 			return tr
 		}
+	} else if roots, err := pin.Certificates(t.ca); err == nil && t.token != "" && askWithToken(ctx, t, roots) == no {
+		return unknownToken(t)
 	}
 	return ownName(ctx, t, info.Server)
 }
@@ -138,27 +145,80 @@ func answer(t target, code int, body []byte) *trouble {
 	return giveUp("see what listens there", "%s doesn't answer like an API server (status %d)", t.endpoint, code)
 }
 
-func verdict(t target, info clusterinfo.Info) *trouble {
-	const another = "make a new one: kubeadm token create --print-join-command"
+// answers of askWithToken.
+type knows int
+
+const (
+	unclear knows = iota
+	yes
+	no
+)
+
+// askWithToken tells whether the API server takes the token, over a connection
+// that only a server of the pinned CA can be at the other end of. cluster-info
+// alone doesn't say whether the token has gone or its signer has.
+func askWithToken(ctx context.Context, t target, roots []*x509.Certificate) knows {
+	if len(roots) == 0 || t.token == "" {
+		return unclear
+	}
+	pool := x509.NewCertPool()
+	for _, c := range roots {
+		pool.AddCert(c)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+t.endpoint+"/api/v1/namespaces/kube-system/configmaps/kubeadm-config", nil)
+	if err != nil {
+		return unclear
+	}
+	req.Header.Set("Authorization", "Bearer "+t.token)
+	resp, err := client.Do(req)
+	if err != nil {
+		return unclear
+	}
+	resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusForbidden, http.StatusNotFound:
+		return yes
+	case http.StatusUnauthorized:
+		return no
+	}
+	return unclear
+}
+
+const another = "make a new one: kubeadm token create --print-join-command"
+
+func unknownToken(t target) *trouble {
+	id, _, _ := strings.Cut(t.token, ".")
+	return giveUp(another, "the cluster at %s doesn't know the token with id %s: it has expired or never existed there", t.endpoint, id)
+}
+
+func verdict(t target, info clusterinfo.Info, known knows) *trouble {
 	id, _, _ := strings.Cut(t.token, ".")
 	switch info.Verdict {
 	case clusterinfo.NotThere, clusterinfo.Unreadable:
 		return giveUp("`kubeadm init phase bootstrap-token` on the control plane makes it anew", "cluster-info at %s holds no kubeconfig with a CA", t.endpoint)
-	case clusterinfo.SignerDown:
-		tr := giveUp("see whether kube-controller-manager runs; a new token doesn't help", "cluster-info at %s is signed for no token at all: either the cluster has no token left, or its token signer (in kube-controller-manager) isn't running", t.endpoint)
-		tr.patience = patienceSigner
-		return tr
-	case clusterinfo.TokenUnknown:
-		tr := giveUp(another, "the cluster at %s doesn't know the token with id %s: it has expired or never existed there (cluster-info is signed for %d other(s))", t.endpoint, id, len(info.Signed))
-		tr.patience = patienceToken
-		return tr
 	case clusterinfo.WrongSecret:
 		return giveUp(another, "the cluster at %s knows the token's id %s, but with another secret part: the token was mistyped, or this is another cluster", t.endpoint, id)
 	case clusterinfo.WrongCA:
 		return giveUp("if the cluster is the right one, take the pin from `kubeadm token create --print-join-command`; if it isn't, somebody else answers there",
 			"the CA of the cluster at %s is not the pinned one: it has %s, pinned is %s", t.endpoint, strings.Join(info.Pins, ", "), strings.Join(t.pins, ", "))
 	}
-	return nil
+	// Not signed for the token.
+	tr := unknownToken(t)
+	switch {
+	case known == no:
+	case known == yes:
+		tr = giveUp("see whether kube-controller-manager runs (its bootstrapsigner signs); a new token doesn't help",
+			"the cluster at %s knows the token with id %s, but cluster-info isn't signed for it: the token signer isn't running, or the token isn't for signing", t.endpoint, id)
+		tr.patience = patienceSigner
+	case info.Verdict == clusterinfo.SignerDown:
+		tr = giveUp("see whether kube-controller-manager runs, or "+another, "cluster-info at %s is signed for no token at all: either the cluster has no token left, or its token signer isn't running", t.endpoint)
+		tr.patience = patienceSigner
+	default:
+		tr.patience = patienceToken
+	}
+	return tr
 }
 
 // certificate judges what the server showed against the cluster's CA.

@@ -9,6 +9,7 @@ package clusterinfo
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
@@ -26,8 +27,8 @@ type Verdict int
 const (
 	Good         Verdict = iota // signed for our token, and the CA is a pinned one
 	NotThere                    // no kubeconfig in it: not made by kubeadm
-	SignerDown                  // no signature at all: the controller-manager's signer isn't running
-	TokenUnknown                // signed for other tokens: ours has expired or never existed
+	SignerDown                  // no signature at all: the controller-manager's signer isn't running, or no token is left
+	TokenUnknown                // signed for other tokens only: ours has expired, never existed, or is too new
 	WrongSecret                 // signed for our token's id with another secret
 	WrongCA                     // no CA in it has a pinned key
 	Unreadable                  // the kubeconfig in it can't be read
@@ -39,7 +40,10 @@ type Info struct {
 	Server  string   // https://host:port that the cluster gives for itself
 	CA      []byte   // PEM
 	Pins    []string // of the CAs in it
-	Signed  []string // ids of the tokens it is signed for
+	// Pinned are those of its CAs that are pinned. Until the signature has been
+	// checked, the others may be anybody's.
+	Pinned []*x509.Certificate
+	Signed []string // ids of the tokens it is signed for
 }
 
 const (
@@ -48,7 +52,8 @@ const (
 )
 
 // Judge reads the ConfigMap's JSON. Without a token (discovery by file) only
-// the CA is judged, without pins only the signature.
+// the CA is judged, without pins only the signature. The CA comes first: a
+// cluster that isn't the pinned one needs to know no token.
 func Judge(configMap []byte, token string, pins []string) Info {
 	var m struct {
 		Data map[string]string `json:"data"`
@@ -67,28 +72,32 @@ func Judge(configMap []byte, token string, pins []string) Info {
 	if k, err := kubeconfig.Parse([]byte(content)); err == nil {
 		out.Server, out.CA = k.Server, k.CA
 	}
-	out.Pins, _ = pin.OfBundle(out.CA)
+	certs, err := pin.Certificates(out.CA)
+	if err != nil || out.Server == "" {
+		out.Verdict = Unreadable
+		return out
+	}
+	for _, c := range certs {
+		out.Pins = append(out.Pins, pin.Of(c))
+		if slices.Contains(pins, pin.Of(c)) {
+			out.Pinned = append(out.Pinned, c)
+		}
+	}
+	if len(pins) > 0 && len(out.Pinned) == 0 {
+		out.Verdict = WrongCA
+		return out
+	}
 	if token != "" {
 		id, secret, _ := strings.Cut(token, ".")
 		jws := m.Data[signature+id]
 		switch {
 		case len(out.Signed) == 0:
 			out.Verdict = SignerDown
-			return out
 		case jws == "":
 			out.Verdict = TokenUnknown
-			return out
 		case !signedWith(jws, content, secret):
 			out.Verdict = WrongSecret
-			return out
 		}
-	}
-	if out.Server == "" || len(out.Pins) == 0 {
-		out.Verdict = Unreadable
-		return out
-	}
-	if len(pins) > 0 && !slices.ContainsFunc(pins, func(p string) bool { return slices.Contains(out.Pins, p) }) {
-		out.Verdict = WrongCA
 	}
 	return out
 }
