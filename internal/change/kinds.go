@@ -269,14 +269,17 @@ func (c MakeFilesystem) Summary() string {
 func (c MakeFilesystem) Diff() string { return "uuid " + c.UUID }
 func (c MakeFilesystem) Class() Class { return Destructive }
 
-// Mount mounts a filesystem by label through a systemd mount unit that
-// nodeagent owns (already written by a WriteFile of the same plan).
+// Mount mounts a filesystem by label through a systemd mount unit: one that
+// nodeagent owns (already written by a WriteFile of the same plan) or one that
+// systemd made of an fstab entry.
 type Mount struct {
 	Unit   string `json:"unit"` // var-lib-kubelet.mount
 	Label  string `json:"label"`
 	UUID   string `json:"uuid,omitempty"` // checked when known
 	Target string `json:"target"`
 	Type   string `json:"type"`
+	// Foreign is set when the unit isn't ours: it is started, not enabled.
+	Foreign bool `json:"foreign,omitempty"`
 }
 
 func (c Mount) ID() string      { return "mount:" + c.Target }
@@ -284,15 +287,18 @@ func (c Mount) Summary() string { return fmt.Sprintf("mount LABEL=%s on %s", c.L
 func (c Mount) Diff() string    { return "" }
 func (c Mount) Class() Class    { return Additive }
 
-// Relabel restores SELinux labels below a path.
+// Relabel gives a filesystem that has no SELinux labels those of the policy,
+// below a path. One that has labels is left alone: containers' own live in it.
 type Relabel struct {
 	Path string `json:"path"`
 }
 
-func (c Relabel) ID() string      { return "relabel:" + c.Path }
-func (c Relabel) Summary() string { return "restore SELinux labels below " + c.Path }
-func (c Relabel) Diff() string    { return "" }
-func (c Relabel) Class() Class    { return Reversible }
+func (c Relabel) ID() string { return "relabel:" + c.Path }
+func (c Relabel) Summary() string {
+	return "restore SELinux labels below " + c.Path + " if the filesystem has none"
+}
+func (c Relabel) Diff() string { return "" }
+func (c Relabel) Class() Class { return Reversible }
 
 // AllowPorts opens ports and protocols, binds sources and interfaces, and
 // accepts forwarding inside one firewalld zone: either live or in the permanent

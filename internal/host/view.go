@@ -50,9 +50,14 @@ type View interface {
 	// SwapUnits lists loaded .swap units.
 	SwapUnits(ctx context.Context) (map[string]Unit, error)
 
-	// BlockDevices lists disks and partitions as lsblk and udev see them, in
-	// by-path order.
-	BlockDevices(ctx context.Context) ([]BlockDevice, error)
+	// BlockDevices lists disks, partitions and what is stacked on them as the
+	// kernel and udev see them, in by-path order; no device is opened. settle
+	// first gives udev up to ten seconds to finish with devices that have just
+	// appeared.
+	BlockDevices(ctx context.Context, settle bool) ([]BlockDevice, error)
+	// Probe returns d with what is on it now by its own bytes: blkid -p,
+	// wipefs -n, an exclusive open and reads at both ends.
+	Probe(ctx context.Context, d BlockDevice) (BlockDevice, error)
 	// Mounts is the parsed /proc/self/mountinfo.
 	Mounts() ([]Mount, error)
 
@@ -137,33 +142,38 @@ type Unit struct {
 
 // BlockDevice is a disk, partition or anything stacked on one.
 type BlockDevice struct {
-	Name       string   `json:"name"` // kernel name; never an identity
-	Path       string   `json:"path"` // /dev/NAME
-	Type       string   `json:"type"` // disk, part, lvm, crypt, raid1, loop, rom, mpath
-	Size       int64    `json:"size"` // bytes
-	ReadOnly   bool     `json:"readOnly,omitempty"`
-	Removable  bool     `json:"removable,omitempty"`
-	Model      string   `json:"model,omitempty"`
-	Serial     string   `json:"serial,omitempty"`
-	WWN        string   `json:"wwn,omitempty"`
-	ByID       []string `json:"byID,omitempty"`   // /dev/disk/by-id links
-	ByPath     []string `json:"byPath,omitempty"` // /dev/disk/by-path links
-	PartLabel  string   `json:"partLabel,omitempty"`
-	PartUUID   string   `json:"partUUID,omitempty"`
-	Parent     string   `json:"parent,omitempty"`   // kernel name of the disk of a partition
-	Children   []string `json:"children,omitempty"` // kernel names of partitions and holders
-	Swap       bool     `json:"swap,omitempty"`     // in use as swap
-	Mounts     []string `json:"mounts,omitempty"`   // mount points in our namespace
-	FSType     string   `json:"fsType,omitempty"`   // from blkid -p
-	Label      string   `json:"label,omitempty"`
-	FSUUID     string   `json:"fsUUID,omitempty"`
-	PTType     string   `json:"ptType,omitempty"`     // partition table type
+	Name      string   `json:"name"`             // kernel name; never an identity
+	Path      string   `json:"path"`             // /dev/NAME
+	Device    string   `json:"device,omitempty"` // major:minor
+	Type      string   `json:"type"`             // disk, part, lvm, crypt, raid1, loop, rom, mpath
+	Size      int64    `json:"size"`             // bytes
+	ReadOnly  bool     `json:"readOnly,omitempty"`
+	Removable bool     `json:"removable,omitempty"`
+	Model     string   `json:"model,omitempty"`
+	Serial    string   `json:"serial,omitempty"`
+	WWN       string   `json:"wwn,omitempty"`
+	ByID      []string `json:"byID,omitempty"`   // /dev/disk/by-id links
+	ByPath    []string `json:"byPath,omitempty"` // /dev/disk/by-path links
+	PartLabel string   `json:"partLabel,omitempty"`
+	PartUUID  string   `json:"partUUID,omitempty"`
+	Parent    string   `json:"parent,omitempty"`   // kernel name of the disk of a partition
+	Children  []string `json:"children,omitempty"` // kernel names of partitions and holders
+	Swap      bool     `json:"swap,omitempty"`     // in use as swap
+	Mounts    []string `json:"mounts,omitempty"`   // mount points in our namespace
+
+	// From udev's database, and once probed from the device itself.
+	FSType string `json:"fsType,omitempty"`
+	Label  string `json:"label,omitempty"`
+	FSUUID string `json:"fsUUID,omitempty"`
+	PTType string `json:"ptType,omitempty"` // partition table type
+
+	Probed     bool     `json:"probed,omitempty"`     // the rest was looked for
 	Signatures []string `json:"signatures,omitempty"` // wipefs -n: "type@offset"
 	Ambivalent bool     `json:"ambivalent,omitempty"` // blkid -p exit 8
 	Busy       string   `json:"busy,omitempty"`       // why O_EXCL failed
-	Unreadable string   `json:"unreadable,omitempty"` // why a read at either end failed
+	Unreadable string   `json:"unreadable,omitempty"` // why it can't be opened, read or probed
 	NonZero    bool     `json:"nonZero,omitempty"`    // first or last MiB holds bytes other than zero
-	Probed     bool     `json:"probed"`               // signatures were looked for
+	Unfinished bool     `json:"unfinished,omitempty"` // its own superblock says that mkfs has not come to its end
 }
 
 // Mount is one line of mountinfo.

@@ -189,7 +189,7 @@ func (w *World) SwapUnits(context.Context) (map[string]host.Unit, error) {
 }
 
 // BlockDevices lists the disks.
-func (w *World) BlockDevices(context.Context) ([]host.BlockDevice, error) {
+func (w *World) BlockDevices(context.Context, bool) ([]host.BlockDevice, error) {
 	out := append([]host.BlockDevice(nil), w.Disks...)
 	for i := range out {
 		out[i].Mounts = nil
@@ -200,6 +200,12 @@ func (w *World) BlockDevices(context.Context) ([]host.BlockDevice, error) {
 		}
 	}
 	return out, nil
+}
+
+// Probe finds what the world says the disk holds.
+func (w *World) Probe(_ context.Context, d host.BlockDevice) (host.BlockDevice, error) {
+	d.Probed = true
+	return d, nil
 }
 
 // Mounts is the mount table.

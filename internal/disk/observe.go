@@ -1,0 +1,233 @@
+package disk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"nodeagent/internal/change"
+	"nodeagent/internal/config"
+	"nodeagent/internal/host"
+	"nodeagent/internal/run/journal"
+)
+
+// Observe reads what Plan needs. When every disk is mounted as asked, no
+// device is opened and no program but lsblk is started.
+func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) {
+	if len(spec.Disks) == 0 {
+		return Facts{}, nil
+	}
+	f := Facts{Files: map[string]host.Text{}, Targets: map[string]Target{}}
+	sys, err := v.System()
+	if err != nil {
+		return f, err
+	}
+	f.MachineID, f.SELinux = sys.MachineID, sys.SELinux
+	if err := f.readFiles(ctx, v, spec.Disks); err != nil {
+		return f, err
+	}
+	mounts, err := v.Mounts()
+	if err != nil && !errors.Is(err, host.ErrUnobservable) {
+		return f, err
+	}
+	for _, m := range mounts {
+		if slices.ContainsFunc(spec.Disks, func(d config.Disk) bool { return d.MountPath == m.Target }) {
+			f.Mounts = append(f.Mounts, m)
+		}
+	}
+	if err := f.readDevices(ctx, v, spec.Disks); err != nil {
+		return f, err
+	}
+	for _, d := range spec.Disks {
+		_, mounted := f.mountAt(d.MountPath)
+		t, err := observeTarget(v, d.MountPath, mounted)
+		if err != nil {
+			return f, err
+		}
+		f.Targets[d.MountPath] = t
+	}
+	return f, nil
+}
+
+func (f *Facts) readFiles(ctx context.Context, v host.View, disks []config.Disk) (err error) {
+	if f.Fstab, err = host.ReadText(v, "/etc/fstab"); err != nil {
+		return err
+	}
+	units := slices.Clone(services)
+	paths := []string{}
+	for _, s := range services {
+		paths = append(paths, dropIn(s))
+	}
+	for _, d := range disks {
+		units = append(units, mountUnit(d.MountPath))
+		paths = append(paths, unitDir+"/"+mountUnit(d.MountPath))
+	}
+	for _, p := range paths {
+		if f.Files[p], err = host.ReadText(v, p); err != nil {
+			return err
+		}
+	}
+	f.Units, err = v.Units(ctx, units)
+	if errors.Is(err, host.ErrUnobservable) {
+		return nil
+	}
+	return err
+}
+
+// readDevices lists the devices and probes those that matter.
+func (f *Facts) readDevices(ctx context.Context, v host.View, disks []config.Disk) error {
+	devices, err := v.BlockDevices(ctx, false)
+	if errors.Is(err, host.ErrUnobservable) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f.Observed, f.Devices = true, devices
+	if !slices.ContainsFunc(disks, func(d config.Disk) bool { return !f.settled(d) }) {
+		return nil
+	}
+	if slices.ContainsFunc(disks, f.missing) {
+		// Perhaps it has only just appeared.
+		if f.Devices, err = v.BlockDevices(ctx, true); err != nil {
+			return err
+		}
+	}
+	f.Devices = slices.Clone(f.Devices)
+	for i, x := range f.Devices {
+		if !f.matters(disks, x) {
+			continue
+		}
+		if f.Devices[i], err = v.Probe(ctx, x); err != nil {
+			return err
+		}
+	}
+	return f.readJournal(v)
+}
+
+// settled tells that a disk needs nothing: its label is on one device, which
+// is the one it selects and is mounted where it belongs.
+func (f *Facts) settled(d config.Disk) bool {
+	dev, found, err := named(d, f.Devices)
+	return err == nil && found && dev.Label == d.Filesystem.Label && f.mounted(d, dev)
+}
+
+// missing tells that nothing is found for a disk.
+func (f *Facts) missing(d config.Disk) bool {
+	return !slices.ContainsFunc(f.Devices, func(x host.BlockDevice) bool {
+		return x.Label == d.Filesystem.Label || selects(d.Select, x)
+	})
+}
+
+// matters tells whether a device must be probed: one that a disk not yet
+// mounted selects, one with its label, and, for disks that must be searched,
+// each on which udev knows nothing.
+func (f *Facts) matters(disks []config.Disk, x host.BlockDevice) bool {
+	empty := (x.Type == "disk" || x.Type == "part" || x.Type == "loop") && x.Size > 0 && x.FSType == "" && x.PTType == "" &&
+		len(x.Children) == 0 && len(x.Mounts) == 0 && !x.Swap
+	for _, d := range disks {
+		if f.settled(d) {
+			continue
+		}
+		if x.Label == d.Filesystem.Label || selects(d.Select, x) {
+			return true
+		}
+		if empty && f.missing(d) && (d.Select.Blank == nil || x.Type != "disk" || inRange(d.Select.Blank, x.Size)) {
+			return true
+		}
+	}
+	return false
+}
+
+// readJournal collects the formats that were begun and not finished.
+func (f *Facts) readJournal(v host.View) error {
+	b, err := v.ReadFile(journal.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	entries := journal.Parse(b)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.ID, "mkfs:") {
+			continue
+		}
+		last, ok := journal.Unfinished(entries, e.ID)
+		var c change.MakeFilesystem
+		if !ok || json.Unmarshal(last.Change, &c) != nil {
+			continue
+		}
+		if f.Unfinished == nil {
+			f.Unfinished = map[string]change.MakeFilesystem{}
+		}
+		f.Unfinished[e.ID] = c
+	}
+	return nil
+}
+
+// manyFiles ends the counting.
+const manyFiles = 1000
+
+// observeTarget looks at a mount point: links on the way to it, and files that
+// a mount would hide.
+func observeTarget(v host.View, path string, mounted bool) (Target, error) {
+	var t Target
+	for at := path; at != "/" && at != "."; at = filepath.Dir(at) {
+		info, err := v.Stat(at)
+		if err != nil {
+			return t, err
+		}
+		if info.Link != "" {
+			t.Link = at + " -> " + info.Link
+		}
+		if at == path {
+			t.SELinux = info.SELinux
+			t.File = info.Exists && !info.Dir && info.Link == ""
+		}
+	}
+	if mounted || t.Link != "" || t.File {
+		return t, nil
+	}
+	t.SELinux = ""
+	return t, t.count(v, path, 0)
+}
+
+// count adds the files below a directory. Directories alone hide nothing:
+// packages make them.
+func (t *Target) count(v host.View, dir string, depth int) error {
+	names, err := v.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if t.Files >= manyFiles {
+			return nil
+		}
+		p := filepath.Join(dir, n)
+		info, err := v.Stat(p)
+		if err != nil {
+			return err
+		}
+		if info.Dir && info.Link == "" && depth < 40 {
+			if err := t.count(v, p, depth+1); err != nil {
+				return err
+			}
+			continue
+		}
+		if info.Exists {
+			t.Files++
+			if len(t.Samples) < 3 {
+				t.Samples = append(t.Samples, p)
+			}
+		}
+	}
+	return nil
+}
