@@ -97,15 +97,16 @@ func (f *Facts) readDevices(ctx context.Context, v host.View, disks []config.Dis
 			return err
 		}
 	}
-	f.Devices = slices.Clone(f.Devices)
+	probed := slices.Clone(f.Devices)
 	for i, x := range f.Devices {
 		if !f.matters(disks, x) {
 			continue
 		}
-		if f.Devices[i], err = v.Probe(ctx, x); err != nil {
+		if probed[i], err = v.Probe(ctx, x); err != nil {
 			return err
 		}
 	}
+	f.Devices = probed
 	return f.readJournal(v)
 }
 
@@ -127,8 +128,7 @@ func (f *Facts) missing(d config.Disk) bool {
 // mounted selects, one with its label, and, for disks that must be searched,
 // each on which udev knows nothing.
 func (f *Facts) matters(disks []config.Disk, x host.BlockDevice) bool {
-	empty := (x.Type == "disk" || x.Type == "part" || x.Type == "loop") && x.Size > 0 && x.FSType == "" && x.PTType == "" &&
-		len(x.Children) == 0 && len(x.Mounts) == 0 && !x.Swap
+	unknown := (x.Type == "disk" || x.Type == "part" || x.Type == "loop") && x.Size > 0 && x.FSType == "" && x.PTType == "" && len(x.Children) == 0
 	for _, d := range disks {
 		if f.settled(d) {
 			continue
@@ -136,7 +136,7 @@ func (f *Facts) matters(disks []config.Disk, x host.BlockDevice) bool {
 		if x.Label == d.Filesystem.Label || selects(d.Select, x) {
 			return true
 		}
-		if empty && f.missing(d) && (d.Select.Blank == nil || x.Type != "disk" || inRange(d.Select.Blank, x.Size)) {
+		if unknown && f.missing(d) && (d.Select.Blank == nil || x.Type != "disk" || inRange(d.Select.Blank, x.Size)) {
 			return true
 		}
 	}
