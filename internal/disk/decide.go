@@ -30,6 +30,9 @@ func decide(d config.Disk, x host.BlockDevice, f Facts) (*change.MakeFilesystem,
 	if !usable(d.Select, x.Type) {
 		return nil, refuse("select a disk or a partition", "it is of type %s, which %s doesn't take", x.Type, selector(d.Select))
 	}
+	if x.HalfMade(d.Filesystem.Type, fsUUID(f.MachineID, d)) {
+		return resume(d, x, f)
+	}
 	right := x.FSType == d.Filesystem.Type && x.Label == d.Filesystem.Label && x.PTType == "" && !x.Ambivalent && x.Unreadable == ""
 	switch {
 	case right && len(x.Mounts) > 0:
@@ -98,8 +101,8 @@ func resume(d config.Disk, x host.BlockDevice, f Facts) (*change.MakeFilesystem,
 		return nil, err
 	}
 	was, ok := f.Unfinished[c.ID()]
-	if !ok || x.FSUUID != c.UUID || was.UUID != c.UUID || was.Type != c.Type || was.Label != c.Label || !sameDevice(was, x) || d.Keep {
-		return nil, fail.New(fail.Safety, "see what made it; if it holds nothing, empty it by hand", "disk %s: %s: it holds a half-made %s (uuid %s), and the journal has no unfinished format of ours for it", d.Name, describe(x), x.FSType, x.FSUUID)
+	if !ok || !x.HalfMade(c.Type, c.UUID) || was.UUID != c.UUID || was.Type != c.Type || was.Label != c.Label || !sameDevice(was, x) || d.Keep {
+		return nil, fail.New(fail.Safety, "see what made it; if it holds nothing, empty it by hand", "disk %s: %s: it holds a half-made filesystem (uuid %s), and the journal has no unfinished format of ours for it", d.Name, describe(x), x.FSUUID+x.Claim)
 	}
 	c.Resume = true
 	return c, nil

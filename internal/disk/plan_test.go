@@ -383,7 +383,7 @@ func TestAnInterruptedFormatResumesOnlyWithItsIntentOnTheSameDevice(t *testing.T
 	x := holding(blankDisk("vdb", 4), "xfs", "kubelet")
 	x.FSUUID, x.Unfinished = intent.UUID, true
 	f.Devices[2] = x
-	refused(t, plan(f, d), "half-made xfs", "journal has no unfinished format")
+	refused(t, plan(f, d), "half-made filesystem", "journal has no unfinished format")
 
 	f.Unfinished = map[string]change.MakeFilesystem{intent.ID(): intent}
 	resumed := plan(f, d).Changes[0].(change.MakeFilesystem)
@@ -401,6 +401,28 @@ func TestAnInterruptedFormatResumesOnlyWithItsIntentOnTheSameDevice(t *testing.T
 		p := plan(f, d)
 		require.NotEmpty(t, p.Blocked, name)
 		require.NotContains(t, ids(p), "mkfs:", name)
+	}
+
+	// ext4 leaves no superblock before its end; our claim on the device counts.
+	e := d
+	e.Filesystem.Type = "ext4"
+	g := facts(blankDisk("vdb", 4))
+	intent4 := plan(g, e).Changes[0].(change.MakeFilesystem)
+	g.Devices[2].NonZero, g.Devices[2].Claim = true, intent4.UUID
+	refused(t, plan(g, e), "a format of nodeagent was cut off on it")
+	g.Unfinished = map[string]change.MakeFilesystem{intent4.ID(): intent4}
+	require.True(t, plan(g, e).Changes[0].(change.MakeFilesystem).Resume)
+	for name, spoil := range map[string]func(*host.BlockDevice){
+		"another claim": func(x *host.BlockDevice) { x.Claim = "other" }, "a filesystem": func(x *host.BlockDevice) { x.FSType = "xfs" },
+		"a signature": func(x *host.BlockDevice) { x.Signatures = []string{"gpt@0x200"} }, "a table": func(x *host.BlockDevice) { x.PTType = "gpt" },
+		"a holder": func(x *host.BlockDevice) { x.Children = []string{"dm-0"} }, "a user": func(x *host.BlockDevice) { x.Busy = "in use" },
+	} {
+		h := g
+		h.Devices = append([]host.BlockDevice{}, g.Devices...)
+		spoil(&h.Devices[2])
+		p := plan(h, e)
+		require.NotEmpty(t, p.Blocked, name)
+		require.Empty(t, formats(p), name)
 	}
 
 	// A finished one is adopted, whatever the journal lacks.

@@ -26,7 +26,7 @@ func (l *Linux) Probe(ctx context.Context, d BlockDevice) (BlockDevice, error) {
 func (l *Linux) probe(ctx context.Context, d BlockDevice) (BlockDevice, error) {
 	d.Probed = true
 	d.FSType, d.Label, d.FSUUID, d.PTType = "", "", "", ""
-	d.Signatures, d.Ambivalent, d.Busy, d.Unreadable, d.NonZero, d.Unfinished = nil, false, "", "", false, false
+	d.Signatures, d.Ambivalent, d.Busy, d.Unreadable, d.NonZero, d.Unfinished, d.Claim = nil, false, "", "", false, false, ""
 	if err := readEnds(&d); err != nil {
 		d.Unreadable = err.Error()
 		return d, nil
@@ -89,6 +89,9 @@ func readEnds(d *BlockDevice) error {
 	}
 	d.NonZero = !zero(head) || !zero(tail)
 	d.Unfinished = unfinished(head)
+	if at := claimOffset(size) - (size - n); at >= 0 && at+claimSize <= n {
+		d.Claim = readClaim(tail[at : at+claimSize])
+	}
 	return nil
 }
 
@@ -140,6 +143,7 @@ func (d BlockDevice) NotBlank() []string {
 	say(d.Unreadable != "", "it can't be read: %s", d.Unreadable)
 	say(d.Busy != "" && len(d.Mounts) == 0 && !d.Swap, "it can't be opened exclusively: %s", d.Busy)
 	say(len(d.Signatures) > 0, "wipefs finds %s", strings.Join(d.Signatures, ", "))
+	say(d.Claim != "", "a format of nodeagent was cut off on it (uuid %s)", d.Claim)
 	say(d.NonZero && len(out) == 0, "its first or last MiB is not all zeros, so something may be on it that no tool knows")
 	say(!d.Probed && len(out) == 0, "it has not been probed")
 	return out

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -58,6 +59,7 @@ func TestARealBlankDiskIsFormattedAndAdoptedOnTheNextRun(t *testing.T) {
 			require.Equal(t, b.place(t, dev), formats[0].Device)
 			b.playUdev(t, d.Filesystem.Label, dev)
 			require.NoError(t, b.Apply(t.Context(), formats[0], nil))
+			checkFilesystem(t, fstype, dev)
 			require.Equal(t, formats[0].UUID, sh(t, "blkid", "-p", "-o", "value", "-s", "UUID", dev))
 
 			again := planOn(t, b, d)
@@ -279,7 +281,7 @@ func TestARealFormatThatWasCutOffIsResumedOnlyWithItsIntent(t *testing.T) {
 
 			p := planOn(t, b, d)
 			require.Len(t, p.Blocked, 1)
-			require.ErrorContains(t, p.Blocked[0], "half-made "+fstype)
+			require.ErrorContains(t, p.Blocked[0], "half-made filesystem")
 
 			encoded, err := change.Encode(intent)
 			require.NoError(t, err)
@@ -301,6 +303,56 @@ func TestARealFormatThatWasCutOffIsResumedOnlyWithItsIntent(t *testing.T) {
 			require.Empty(t, planOn(t, b, d).Blocked)
 		})
 	}
+}
+
+func TestMkfsKilledAtAnyWriteIsResumed(t *testing.T) {
+	for fstype, args := range map[string][]string{"xfs": {"-q", "-K", "-L", "na-kill", "-m"}, "ext4": {"-q", "-E", "nodiscard", "-L", "na-kill", "-U"}} {
+		for _, n := range []string{"1", "2", "5", "17", "60", "300"} {
+			t.Run(fstype+" at write "+n, func(t *testing.T) {
+				needLoops(t, "strace", "mkfs."+fstype)
+				b := newBench(t)
+				dev := b.disk(t, imageSize)
+				d := wanted(fstype, "na-kill", t.TempDir()+"/data")
+				intent := formatsOf(planOn(t, b, d))[0]
+				uuid := intent.UUID
+				if fstype == "xfs" {
+					uuid = "uuid=" + uuid
+				} else {
+					f, err := os.OpenFile(dev, os.O_RDWR, 0)
+					require.NoError(t, err)
+					require.NoError(t, host.Claim(f, intent.UUID))
+					require.NoError(t, f.Close())
+				}
+				cmd := exec.Command("strace", append(append([]string{"-f", "-o", os.DevNull, "-e", "trace=pwrite64", "-e", "inject=pwrite64:signal=KILL:when=" + n, "mkfs." + fstype}, args...), uuid, dev)...)
+				_ = cmd.Run() // killed, or done before its nth write
+				encoded, err := change.Encode(intent)
+				require.NoError(t, err)
+				b.journal, err = journal.Entry{Event: journal.Intent, Step: "disks", ID: intent.ID(), Change: encoded}.Line()
+				require.NoError(t, err)
+
+				b.restart()
+				p := planOn(t, b, d)
+				require.Empty(t, p.Blocked)
+				b.playUdev(t, "na-kill", dev)
+				for _, c := range formatsOf(p) {
+					require.NoError(t, b.Apply(t.Context(), c, nil))
+				}
+				require.Empty(t, formatsOf(planOn(t, b, d)))
+				require.Equal(t, intent.UUID, sh(t, "blkid", "-p", "-o", "value", "-s", "UUID", dev))
+				checkFilesystem(t, fstype, dev)
+			})
+		}
+	}
+}
+
+// checkFilesystem lets the filesystem's own tool look for damage.
+func checkFilesystem(t *testing.T, fstype, dev string) {
+	t.Helper()
+	if fstype == "xfs" {
+		sh(t, "xfs_repair", "-n", dev)
+		return
+	}
+	sh(t, "e2fsck", "-f", "-n", dev)
 }
 
 func TestARealMountIsSeenAndVerified(t *testing.T) {

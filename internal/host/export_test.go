@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"nodeagent/internal/change"
@@ -21,3 +22,6 @@ func (l *Linux) WaitLabel(ctx context.Context, label, device string, limit time.
 }
 
 func (l *Linux) VerifyMount(c change.Mount, device string) error { return l.verifyMount(c, device) }
+
+// Claim is what a format of ext4 begins with.
+func Claim(f *os.File, uuid string) error { return claim(f, uuid) }

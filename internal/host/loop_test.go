@@ -60,6 +60,9 @@ func newBench(t *testing.T) *bench {
 	return &bench{Linux: host.WithDiskLinks(links), links: links, slots: map[string]string{}}
 }
 
+// restart is another process: it remembers nothing.
+func (b *bench) restart() { b.Linux = host.WithDiskLinks(b.links) }
+
 // insert attaches an image as a loop device and gives it a place.
 func (b *bench) insert(t *testing.T, image string, options ...string) (device string) {
 	t.Helper()

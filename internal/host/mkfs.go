@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -81,7 +82,7 @@ func (l *Linux) recheck(ctx context.Context, c change.MakeFilesystem) (BlockDevi
 		return d, refuse("it leads to another device now: %s has size %d, serial %q, wwn %q; planned was size %d, serial %q, wwn %q", target, d.Size, d.Serial, d.WWN, c.Size, c.Serial, c.WWN)
 	case d.ReadOnly:
 		return d, refuse("%s is read-only", target)
-	case c.Resume && d.halfMade(c):
+	case c.Resume && d.HalfMade(c.Type, c.UUID):
 		return d, nil
 	}
 	if why := d.NotBlank(); len(why) > 0 {
@@ -90,11 +91,13 @@ func (l *Linux) recheck(ctx context.Context, c change.MakeFilesystem) (BlockDevi
 	return d, nil
 }
 
-// halfMade tells whether all that is on the device is the beginning of the very
-// filesystem that c makes.
-func (d BlockDevice) halfMade(c change.MakeFilesystem) bool {
-	return d.Unfinished && d.FSType == c.Type && d.FSUUID == c.UUID && d.PTType == "" && !d.Ambivalent &&
-		len(d.Children) == 0 && len(d.Mounts) == 0 && !d.Swap && d.Busy == "" && d.Unreadable == ""
+// HalfMade tells whether all that is on the device is the beginning of one
+// certain filesystem: its superblock, which says that it is unfinished, or our
+// claim and nothing that any tool knows.
+func (d BlockDevice) HalfMade(fstype, uuid string) bool {
+	begun := d.Unfinished && d.FSType == fstype && d.FSUUID == uuid ||
+		d.Claim == uuid && uuid != "" && d.FSType == "" && len(d.Signatures) == 0
+	return begun && d.Probed && d.PTType == "" && !d.Ambivalent && len(d.Children) == 0 && len(d.Mounts) == 0 && !d.Swap && d.Busy == "" && d.Unreadable == ""
 }
 
 // mkfs runs the program and brings its result onto the platter. A lock on the
@@ -114,10 +117,15 @@ func (l *Linux) mkfs(ctx context.Context, c change.MakeFilesystem, d BlockDevice
 	if err != nil {
 		return err
 	}
+	if c.Type == "ext4" {
+		if err := claim(f, c.UUID); err != nil {
+			return err
+		}
+	}
 	if _, err := l.must(ctx, p); err != nil {
 		return fail.Wrap(fail.Step, err, "see the kernel's log for errors of the device: dmesg", "%s (%s) could not be formatted", c.Device, d.Path)
 	}
-	if err := f.Sync(); err != nil {
+	if err := errors.Join(f.Sync(), unclaim(f, c.UUID)); err != nil {
 		return fail.Wrap(fail.Step, err, "see the kernel's log for errors of the device: dmesg", "%s (%s) did not take the new filesystem", c.Device, d.Path)
 	}
 	return nil

@@ -174,6 +174,7 @@ type BlockDevice struct {
 	Unreadable string   `json:"unreadable,omitempty"` // why it can't be opened, read or probed
 	NonZero    bool     `json:"nonZero,omitempty"`    // first or last MiB holds bytes other than zero
 	Unfinished bool     `json:"unfinished,omitempty"` // its own superblock says that mkfs has not come to its end
+	Claim      string   `json:"claim,omitempty"`      // UUID of a filesystem that nodeagent began to make and did not finish
 }
 
 // Mount is one line of mountinfo.

@@ -1,0 +1,68 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// mkfs.xfs begins with a superblock that has the filesystem's UUID and says
+// that it is unfinished. mkfs.ext4 does the contrary: it erases the place of
+// the superblock first and fills it last, so a format that is cut off leaves
+// bytes that no tool can name. A claim says whose they are: one sector near
+// the end, where ext4 has free space, written before mkfs.ext4 starts and
+// erased when its result is on the platter.
+const (
+	claimSize = 512
+	claimText = "nodeagent is making the filesystem "
+)
+
+// claimOffset is within the last MiB, which Probe reads, and before the last
+// 64 KiB, which mkfs.ext4 clears.
+func claimOffset(size int64) int64 { return (size - mib/2) / 4096 * 4096 }
+
+func claimSector(uuid string) []byte {
+	sector := make([]byte, claimSize)
+	copy(sector, claimText+uuid+"\n")
+	return sector
+}
+
+// readClaim returns the UUID of a claim, or "".
+func readClaim(sector []byte) string {
+	text, _, _ := strings.Cut(string(sector), "\n")
+	uuid, ok := strings.CutPrefix(text, claimText)
+	if !ok || !bytes.Equal(sector, claimSector(uuid)) {
+		return ""
+	}
+	return uuid
+}
+
+// claim marks the device and returns when the mark is on the platter.
+func claim(f *os.File, uuid string) error {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(claimSector(uuid), claimOffset(size)); err != nil {
+		return fmt.Errorf("writing to %s: %w", f.Name(), err)
+	}
+	return f.Sync()
+}
+
+// unclaim erases our claim, if it is still what stands there.
+func unclaim(f *os.File, uuid string) error {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	sector := make([]byte, claimSize)
+	if _, err := f.ReadAt(sector, claimOffset(size)); err != nil || readClaim(sector) != uuid {
+		return err
+	}
+	if _, err := f.WriteAt(make([]byte, claimSize), claimOffset(size)); err != nil {
+		return err
+	}
+	return f.Sync()
+}
