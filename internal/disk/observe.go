@@ -27,6 +27,11 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 		return f, err
 	}
 	f.MachineID, f.SELinux = sys.MachineID, sys.SELinux
+	// A kernel with SELinux built in shows its switch even where no policy is
+	// installed; libselinux goes by this file, is_selinux_enabled(3).
+	if config, err := v.Stat("/etc/selinux/config"); err != nil || !config.Exists {
+		f.SELinux = "disabled"
+	}
 	if err := f.readFiles(ctx, v, spec.Disks); err != nil {
 		return f, err
 	}
