@@ -7,10 +7,16 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"nodeagent/internal/disk/label"
 )
 
-// diskLinks is where udev keeps the stable names of block devices.
-const diskLinks = "/dev/disk"
+// linkDir is where udev keeps the stable names of block devices. It is a
+// parameter of what looks there because not every machine that runs the tests
+// has udev.
+type linkDir string
+
+const diskLinks linkDir = "/dev/disk"
 
 // BlockDevices lists block devices with one call of lsblk, which asks udev's
 // database; links, mounts and swap are read from /dev, mountinfo and
@@ -29,7 +35,7 @@ func (l *Linux) BlockDevices(ctx context.Context, settle bool) ([]BlockDevice, e
 				return nil, err
 			}
 		}
-		return l.blockDevices(ctx)
+		return l.blockDevices(ctx, diskLinks)
 	})
 }
 
@@ -45,7 +51,7 @@ func (l *Linux) settle(ctx context.Context) error {
 	return err
 }
 
-func (l *Linux) blockDevices(ctx context.Context) ([]BlockDevice, error) {
+func (l *Linux) blockDevices(ctx context.Context, dir linkDir) ([]BlockDevice, error) {
 	r, err := l.must(ctx, program{name: "lsblk", args: []string{"--json", "--bytes", "--output", lsblkColumns}, timeout: 30 * time.Second})
 	if err != nil {
 		return nil, err
@@ -62,7 +68,7 @@ func (l *Linux) blockDevices(ctx context.Context) ([]BlockDevice, error) {
 	if err != nil {
 		return nil, err
 	}
-	byID, byPath := l.links("by-id"), l.links("by-path")
+	byID, byPath := dir.links("by-id"), dir.links("by-path")
 	for i := range devices {
 		d := &devices[i]
 		d.ByID, d.ByPath = byID[d.Name], byPath[d.Name]
@@ -73,22 +79,26 @@ func (l *Linux) blockDevices(ctx context.Context) ([]BlockDevice, error) {
 	return devices, nil
 }
 
-// links returns the sorted links of one directory below /dev/disk by the
-// kernel name of the device they lead to.
-func (l *Linux) links(kind string) map[string][]string {
+// links returns the sorted links of one kind by the kernel name of the device
+// they lead to. A kind that no device has is no directory.
+func (dir linkDir) links(kind string) map[string][]string {
 	out := map[string][]string{}
-	dir := filepath.Join(l.diskLinks, kind)
-	names, err := l.ReadDir(dir)
+	entries, err := os.ReadDir(filepath.Join(string(dir), kind))
 	if err != nil {
-		return out // no device has such a link
+		return out
 	}
-	for _, n := range names {
-		link := filepath.Join(dir, n)
+	for _, e := range entries {
+		link := filepath.Join(string(dir), kind, e.Name())
 		if target, err := filepath.EvalSymlinks(link); err == nil {
 			out[filepath.Base(target)] = append(out[filepath.Base(target)], link)
 		}
 	}
 	return out
+}
+
+// label is the link that udev makes of a filesystem's label.
+func (dir linkDir) label(name string) string {
+	return filepath.Join(string(dir), "by-label", label.Link(name))
 }
 
 // mountedFrom returns where a device is mounted. Some filesystems (btrfs) have

@@ -14,11 +14,9 @@ import (
 	"nodeagent/internal/fail"
 )
 
-// waitLabel waits, at most for limit, until the by-label link of a label leads
-// to device. An event that udev missed is asked for again after a tenth of
+// waitLabel waits, at most for limit, until a by-label link leads to device. An event that udev missed is asked for again after a tenth of
 // that time.
-func (l *Linux) waitLabel(ctx context.Context, label, device string, limit time.Duration) error {
-	link := l.labelLink(label)
+func (l *Linux) waitLabel(ctx context.Context, link, device string, limit time.Duration) error {
 	there := func() bool {
 		target, err := filepath.EvalSymlinks(link)
 		return err == nil && target == device
@@ -46,7 +44,7 @@ func (l *Linux) waitLabel(ctx context.Context, label, device string, limit time.
 	if _, err := os.Stat("/run/udev"); err != nil {
 		hint = "udev doesn't run here; without it nothing can be mounted by label"
 	}
-	return fail.New(fail.Timeout, hint, "%s holds a filesystem labelled %s, but %s did not lead to it within %s: %s", device, label, link, limit, why)
+	return fail.New(fail.Timeout, hint, "%s has its filesystem, but %s did not lead to it within %s: %s", device, link, limit, why)
 }
 
 // watchLink returns true as soon as there() does, and false after limit. It is

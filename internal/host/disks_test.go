@@ -58,7 +58,7 @@ func TestARealBlankDiskIsFormattedAndAdoptedOnTheNextRun(t *testing.T) {
 			require.Len(t, formats, 1)
 			require.Equal(t, b.place(t, dev), formats[0].Device)
 			b.playUdev(t, d.Filesystem.Label, dev)
-			require.NoError(t, b.Apply(t.Context(), formats[0], nil))
+			require.NoError(t, b.MakeFilesystem(t.Context(), formats[0]))
 			checkFilesystem(t, fstype, dev)
 			require.Equal(t, formats[0].UUID, sh(t, "blkid", "-p", "-o", "value", "-s", "UUID", dev))
 
@@ -68,7 +68,7 @@ func TestARealBlankDiskIsFormattedAndAdoptedOnTheNextRun(t *testing.T) {
 			require.Equal(t, formats[0].UUID, again.Changes[len(again.Changes)-1].(change.Mount).UUID)
 
 			before := b.sum(t, dev)
-			err := b.Apply(t.Context(), formats[0], nil)
+			err := b.MakeFilesystem(t.Context(), formats[0])
 			require.Equal(t, fail.Safety, fail.KindOf(err), "%v", err)
 			require.ErrorContains(t, err, fstype+" labelled")
 			require.Equal(t, before, b.sum(t, dev))
@@ -185,7 +185,7 @@ func TestARealDiskThatHoldsAnythingKeepsEveryByte(t *testing.T) {
 			t.Log(p.Blocked[0])
 
 			// Even a plan that was made when the disk was blank is refused.
-			err := b.Apply(t.Context(), change.MakeFilesystem{Disk: "d", Device: b.place(t, dev), Size: imageSize, Type: "xfs", Label: label, UUID: "a3c8b1de-6f0b-5c54-9a5e-2f7d1c94e6b0"}, nil)
+			err := b.MakeFilesystem(t.Context(), change.MakeFilesystem{Disk: "d", Device: b.place(t, dev), Size: imageSize, Type: "xfs", Label: label, UUID: "a3c8b1de-6f0b-5c54-9a5e-2f7d1c94e6b0"})
 			require.Equal(t, fail.Safety, fail.KindOf(err), "%v", err)
 			require.Equal(t, before, b.sum(t, dev))
 		})
@@ -252,13 +252,13 @@ func TestADeviceThatIsNotTheOneInThePlanIsNotFormatted(t *testing.T) {
 			c := c
 			spoil(&c)
 			before := []string{b.sum(t, dev), b.sum(t, other)}
-			err := b.Apply(t.Context(), c, nil)
+			err := b.MakeFilesystem(t.Context(), c)
 			require.Equal(t, fail.Safety, fail.KindOf(err), "%v", err)
 			require.Equal(t, before, []string{b.sum(t, dev), b.sum(t, other)})
 		})
 	}
-	c.Device = filepath.Join(b.links, "by-path", "gone")
-	require.ErrorContains(t, b.Apply(t.Context(), c, nil), "is gone")
+	c.Device = filepath.Join(b.Dir, "by-path", "gone")
+	require.ErrorContains(t, b.MakeFilesystem(t.Context(), c), "is gone")
 }
 
 func TestARealFormatThatWasCutOffIsResumedOnlyWithItsIntent(t *testing.T) {
@@ -275,7 +275,7 @@ func TestARealFormatThatWasCutOffIsResumedOnlyWithItsIntent(t *testing.T) {
 			d := wanted(fstype, "na-cut", t.TempDir()+"/data")
 			intent := formatsOf(planOn(t, b, d))[0]
 			b.playUdev(t, "na-cut", dev)
-			require.NoError(t, b.Apply(t.Context(), intent, nil))
+			require.NoError(t, b.MakeFilesystem(t.Context(), intent))
 			cut(t, dev)
 			before := b.sum(t, dev)
 
@@ -295,10 +295,10 @@ func TestARealFormatThatWasCutOffIsResumedOnlyWithItsIntent(t *testing.T) {
 
 			foreign := resumed[0]
 			foreign.UUID = "a3c8b1de-6f0b-5c54-9a5e-2f7d1c94e6b0"
-			require.Equal(t, fail.Safety, fail.KindOf(b.Apply(t.Context(), foreign, nil)))
+			require.Equal(t, fail.Safety, fail.KindOf(b.MakeFilesystem(t.Context(), foreign)))
 			require.Equal(t, before, b.sum(t, dev))
 
-			require.NoError(t, b.Apply(t.Context(), resumed[0], nil))
+			require.NoError(t, b.MakeFilesystem(t.Context(), resumed[0]))
 			require.Empty(t, formatsOf(planOn(t, b, d)))
 			require.Empty(t, planOn(t, b, d).Blocked)
 		})
@@ -335,7 +335,7 @@ func TestMkfsKilledAtAnyWriteIsResumed(t *testing.T) {
 				require.Empty(t, p.Blocked)
 				b.playUdev(t, "na-kill", dev)
 				for _, c := range formatsOf(p) {
-					require.NoError(t, b.Apply(t.Context(), c, nil))
+					require.NoError(t, b.MakeFilesystem(t.Context(), c))
 				}
 				require.Empty(t, formatsOf(planOn(t, b, d)))
 				require.Equal(t, intent.UUID, sh(t, "blkid", "-p", "-o", "value", "-s", "UUID", dev))

@@ -8,20 +8,31 @@ import (
 	"nodeagent/internal/change"
 )
 
-// WithDiskLinks is a live host whose /dev/disk is another directory, since not
-// every machine that runs the tests has udev.
-func WithDiskLinks(dir string) *Linux {
-	l := New()
-	l.diskLinks = dir
-	return l
+// Linked is a live host whose /dev/disk is another directory, since not every
+// machine that runs the tests has udev.
+type Linked struct {
+	*Linux
+	Dir string
+}
+
+// BlockDevices looks for links in the directory.
+func (k Linked) BlockDevices(ctx context.Context, _ bool) ([]BlockDevice, error) {
+	return k.blockDevices(ctx, linkDir(k.Dir))
+}
+
+// MakeFilesystem is how that change is applied.
+func (k Linked) MakeFilesystem(ctx context.Context, c change.MakeFilesystem) error {
+	defer k.forget()
+	return k.makeFilesystem(ctx, linkDir(k.Dir), c, func(string) {})
 }
 
 // WaitLabel and VerifyMount are parts of applying that need no systemd.
-func (l *Linux) WaitLabel(ctx context.Context, label, device string, limit time.Duration) error {
-	return l.waitLabel(ctx, label, device, limit)
+func (k Linked) WaitLabel(ctx context.Context, label, device string, limit time.Duration) error {
+	return k.waitLabel(ctx, linkDir(k.Dir).label(label), device, limit)
 }
 
-func (l *Linux) VerifyMount(c change.Mount, device string) error { return l.verifyMount(c, device) }
+// VerifyMount looks at what is mounted.
+func (k Linked) VerifyMount(c change.Mount, device string) error { return k.verifyMount(c, device) }
 
 // Claim is what a format of ext4 begins with.
 func Claim(f *os.File, uuid string) error { return claim(f, uuid) }

@@ -10,8 +10,7 @@ import (
 // Linux is the real Host. With a root other than "/" it is a View of a tree of
 // files and refuses to Apply.
 type Linux struct {
-	root      string
-	diskLinks string // where udev keeps the stable names of block devices
+	root string
 	// journalDir and the like are below root, so a fixture tree can carry them.
 
 	mu    sync.Mutex
@@ -28,10 +27,10 @@ type Stats struct {
 }
 
 // New returns the live host.
-func New() *Linux { return &Linux{root: "/", diskLinks: diskLinks, seen: map[string]any{}} }
+func New() *Linux { return &Linux{root: "/", seen: map[string]any{}} }
 
 // At returns a view of the files below root, which is not a running system.
-func At(root string) *Linux { return &Linux{root: root, diskLinks: diskLinks, seen: map[string]any{}} }
+func At(root string) *Linux { return &Linux{root: root, seen: map[string]any{}} }
 
 // Live is false when only a tree of files is observed.
 func (l *Linux) Live() bool { return l.root == "/" }

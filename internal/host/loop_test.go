@@ -48,20 +48,18 @@ func sh(t *testing.T, name string, args ...string) string {
 
 // bench is a host whose only disks are loop devices of the test.
 type bench struct {
-	*host.Linux
-	links   string
+	host.Linked
 	slots   map[string]string // device → image
 	journal []byte
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	links := t.TempDir()
-	return &bench{Linux: host.WithDiskLinks(links), links: links, slots: map[string]string{}}
+	return &bench{Linked: host.Linked{Linux: host.New(), Dir: t.TempDir()}, slots: map[string]string{}}
 }
 
 // restart is another process: it remembers nothing.
-func (b *bench) restart() { b.Linux = host.WithDiskLinks(b.links) }
+func (b *bench) restart() { b.Linux = host.New() }
 
 // insert attaches an image as a loop device and gives it a place.
 func (b *bench) insert(t *testing.T, image string, options ...string) (device string) {
@@ -86,7 +84,7 @@ func (b *bench) disk(t *testing.T, size int64) (device string) {
 
 func (b *bench) link(t *testing.T, kind, name, device string) {
 	t.Helper()
-	dir := filepath.Join(b.links, kind)
+	dir := filepath.Join(b.Dir, kind)
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	path := filepath.Join(dir, name)
 	_ = os.Remove(path)
@@ -96,10 +94,10 @@ func (b *bench) link(t *testing.T, kind, name, device string) {
 // place is the stable link of a device.
 func (b *bench) place(t *testing.T, device string) string {
 	t.Helper()
-	names, err := os.ReadDir(filepath.Join(b.links, "by-path"))
+	names, err := os.ReadDir(filepath.Join(b.Dir, "by-path"))
 	require.NoError(t, err)
 	for _, n := range names {
-		link := filepath.Join(b.links, "by-path", n.Name())
+		link := filepath.Join(b.Dir, "by-path", n.Name())
 		if target, _ := os.Readlink(link); target == device {
 			return link
 		}
@@ -143,7 +141,7 @@ func (b *bench) playUdev(t *testing.T, label, device string) {
 	go func() {
 		defer close(done)
 		time.Sleep(100 * time.Millisecond)
-		dir := filepath.Join(b.links, "by-label")
+		dir := filepath.Join(b.Dir, "by-label")
 		_ = os.MkdirAll(dir, 0o755)
 		_ = os.Remove(filepath.Join(dir, label))
 		_ = os.Symlink(device, filepath.Join(dir, label))
@@ -153,7 +151,7 @@ func (b *bench) playUdev(t *testing.T, label, device string) {
 
 // BlockDevices shows the test's loop devices as whole disks and nothing else.
 func (b *bench) BlockDevices(ctx context.Context, settle bool) ([]host.BlockDevice, error) {
-	all, err := b.Linux.BlockDevices(ctx, settle)
+	all, err := b.Linked.BlockDevices(ctx, settle)
 	var out []host.BlockDevice
 	for _, d := range all {
 		if _, mine := b.slots[d.Path]; mine {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"nodeagent/internal/change"
-	"nodeagent/internal/disk/label"
 	"nodeagent/internal/fail"
 )
 
@@ -23,7 +22,11 @@ const labelWait = 30 * time.Second
 // anew that it is the one in the plan and that nothing is on it, and returns
 // when its label leads to it.
 func (l *Linux) applyMakeFilesystem(ctx context.Context, c change.MakeFilesystem, progress func(string)) error {
-	d, err := l.recheck(ctx, c)
+	return l.makeFilesystem(ctx, diskLinks, c, progress)
+}
+
+func (l *Linux) makeFilesystem(ctx context.Context, dir linkDir, c change.MakeFilesystem, progress func(string)) error {
+	d, err := l.recheck(ctx, dir, c)
 	if err != nil {
 		return err
 	}
@@ -39,26 +42,26 @@ func (l *Linux) applyMakeFilesystem(ctx context.Context, c change.MakeFilesystem
 	if after.FSType != c.Type || after.Label != c.Label || after.FSUUID != c.UUID || after.Unfinished {
 		return fail.New(fail.Step, "see the kernel's log for errors of the device: dmesg", "mkfs.%s succeeded, but %s (%s) now holds %s with uuid %q", c.Type, c.Device, d.Path, after.Content(), after.FSUUID)
 	}
-	progress("waiting for " + l.labelLink(c.Label))
-	return l.waitLabel(ctx, c.Label, d.Path, labelWait)
+	progress("waiting for " + dir.label(c.Label))
+	return l.waitLabel(ctx, dir.label(c.Label), d.Path, labelWait)
 }
 
 // recheck looks at the device again as if nothing were known of it. Whatever
 // differs from the plan is a refusal.
-func (l *Linux) recheck(ctx context.Context, c change.MakeFilesystem) (BlockDevice, error) {
+func (l *Linux) recheck(ctx context.Context, dir linkDir, c change.MakeFilesystem) (BlockDevice, error) {
 	const hint = "look at it again: nodeagent plan"
 	refuse := func(format string, a ...any) error {
 		return fail.New(fail.Safety, hint, "%s for disk %s is not formatted: %s", c.Device, c.Disk, fmt.Sprintf(format, a...))
 	}
-	if filepath.Dir(filepath.Dir(c.Device)) != l.diskLinks {
-		return BlockDevice{}, refuse("it is not a stable link below %s", l.diskLinks)
+	if filepath.Dir(filepath.Dir(c.Device)) != string(dir) {
+		return BlockDevice{}, refuse("it is not a stable link below %s", dir)
 	}
 	target, err := filepath.EvalSymlinks(c.Device)
 	if err != nil {
 		return BlockDevice{}, fail.Wrap(fail.Step, err, "attach the device, or look at: nodeagent plan", "%s for disk %s is gone", c.Device, c.Disk)
 	}
 	l.forget()
-	devices, err := l.blockDevices(ctx)
+	devices, err := l.blockDevices(ctx, dir)
 	if err != nil {
 		return BlockDevice{}, err
 	}
@@ -172,9 +175,4 @@ func lockDevice(ctx context.Context, f *os.File) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-// labelLink is the link that udev makes of a label.
-func (l *Linux) labelLink(name string) string {
-	return filepath.Join(l.diskLinks, "by-label", label.Link(name))
 }

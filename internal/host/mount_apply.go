@@ -18,14 +18,14 @@ import (
 // applyMount loads the mount unit, enables it and starts it, then looks in
 // mountinfo whether the right device is there.
 func (l *Linux) applyMount(ctx context.Context, c change.Mount, progress func(string)) error {
-	device, err := filepath.EvalSymlinks(l.labelLink(c.Label))
+	device, err := filepath.EvalSymlinks(diskLinks.label(c.Label))
 	if err != nil {
 		// Most often just not there yet: the device has been formatted a moment
 		// ago by a run that was killed, or has just been attached.
 		if err := l.settle(ctx); err != nil {
 			return err
 		}
-		if device, err = filepath.EvalSymlinks(l.labelLink(c.Label)); err != nil {
+		if device, err = filepath.EvalSymlinks(diskLinks.label(c.Label)); err != nil {
 			return fail.Wrap(fail.Step, err, "see whether it is attached and what udev made of it: lsblk -f; udevadm info DEVICE", "there is no device labelled %s", c.Label)
 		}
 	}
@@ -77,7 +77,7 @@ func (l *Linux) verifyMount(c change.Mount, device string) error {
 		return fail.New(fail.Step, hint+" "+c.Unit, "%s is mounted as %s, not as %s", c.Target, m.Type, c.Type)
 	}
 	if c.UUID != "" {
-		byUUID, err := filepath.EvalSymlinks(filepath.Join(l.diskLinks, "by-uuid", c.UUID))
+		byUUID, err := filepath.EvalSymlinks(filepath.Join(string(diskLinks), "by-uuid", c.UUID))
 		if err == nil && byUUID != device {
 			return fail.New(fail.Step, hint+" "+c.Unit, "label %s leads to %s, but the filesystem with uuid %s is on %s", c.Label, device, c.UUID, byUUID)
 		}
