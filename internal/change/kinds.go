@@ -416,6 +416,9 @@ func (c Join) Class() Class { return Additive }
 type WaitReady struct {
 	NodeName string        `json:"nodeName"`
 	Timeout  time.Duration `json:"timeout"`
+	// After is when kubelet was last started: what the API server says of the
+	// time before, as after a reboot, doesn't count.
+	After time.Time `json:"after,omitzero"`
 }
 
 func (c WaitReady) ID() string { return "ready" }

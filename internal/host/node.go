@@ -56,7 +56,7 @@ func (l *Linux) readNode(ctx context.Context, name string) Node {
 		n.Problem = "the API server's answer is not a Node: " + err.Error()
 		return n
 	}
-	n.Reached, n.Ready, n.Unmet, n.Version, n.Labels = true, s.Ready, s.Unmet, s.Version, s.Labels
+	n.Reached, n.Ready, n.Unmet, n.Reported, n.Version, n.Labels = true, s.Ready, s.Unmet, s.Heartbeat, s.Version, s.Labels
 	return n
 }
 

@@ -31,7 +31,7 @@ func (l *Linux) applyWaitReady(ctx context.Context, c change.WaitReady, progress
 	defer l.waited(start)
 	wait, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	w := &readyWatch{client: client, name: c.NodeName, tell: progress}
+	w := &readyWatch{client: client, name: c.NodeName, after: c.After, tell: progress}
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 500*time.Millisecond, 10*time.Second
 	for {
@@ -75,6 +75,7 @@ func (l *Linux) waited(since time.Time) {
 type readyWatch struct {
 	client  *apiClient
 	name    string
+	after   time.Time // kubelet's start
 	tell    func(string)
 	said    string
 	last    nodestatus.Status
@@ -94,6 +95,9 @@ func (w *readyWatch) say(text string) {
 
 // seen tells whether the node is Ready.
 func (w *readyWatch) seen(s nodestatus.Status) bool {
+	if s.Ready && nodestatus.Stale(s.Heartbeat, w.after) {
+		s.Ready, s.Unmet = false, "kubelet has not reported since it was started"
+	}
 	w.last, w.trouble, w.moved = s, nil, true
 	if !s.Ready {
 		w.say(s.Unmet)

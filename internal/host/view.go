@@ -271,7 +271,8 @@ type Node struct {
 	Name     string            `json:"name,omitempty"`    // node name in the certificate
 	Reached  bool              `json:"reached,omitempty"` // the API server answered for the Node
 	Ready    bool              `json:"ready,omitempty"`
-	Unmet    string            `json:"unmet,omitempty"` // the condition that is missing, in its own words
+	Unmet    string            `json:"unmet,omitempty"`   // the condition that is missing, in its own words
+	Reported time.Time         `json:"reported,omitzero"` // when kubelet last reported that, by this host's clock
 	Version  string            `json:"version,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Problem  string            `json:"problem,omitempty"` // why Joined or Reached is false

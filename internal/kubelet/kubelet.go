@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"strings"
 
@@ -127,8 +128,11 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 			f.Missing[field] = path
 		}
 	}
-	swaps, err := host.ReadText(v, "/proc/swaps")
-	f.Swap = strings.Count(strings.TrimSpace(swaps.Content), "\n") > 0 // the first line is a heading
+	swaps, err := v.ReadFile("/proc/swaps")
+	if errors.Is(err, fs.ErrNotExist) { // a kernel without swap, or a tree of files
+		err = nil
+	}
+	f.Swap = strings.Count(strings.TrimSpace(string(swaps)), "\n") > 0 // the first line is a heading
 	return f, err
 }
 

@@ -249,7 +249,7 @@ func (k *planner) unit() {
 		k.p.Changes = append(k.p.Changes, u)
 	}
 	if u.Restart {
-		k.p.Changes = append(k.p.Changes, change.RemoveFile{Path: restartNote, What: "kubelet has been restarted"})
+		k.p.Changes = append(k.p.Changes, change.RemoveFile{Path: restartNote, What: "note that kubelet has been restarted"})
 	}
 	if !k.f.Joined && k.f.Restart.Exists {
 		k.p.Changes = append(k.p.Changes, change.RemoveFile{Path: restartNote, What: "forget a restart of kubelet that isn't needed any more"})

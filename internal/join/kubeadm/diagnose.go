@@ -65,20 +65,27 @@ var (
 // the name it was to get.
 func Diagnose(output, node string) Failure {
 	f := Failure{Kind: fail.Step}
-	var lines []string
+	var said []string // each complaint once, with the checks that made it
+	by := map[string][]string{}
 	for line := range strings.Lines(output) {
-		line = strings.TrimRight(line, "\r\n")
-		if m := checkLine.FindStringSubmatch(line); m != nil {
+		if m := checkLine.FindStringSubmatch(strings.TrimRight(line, "\r\n")); m != nil {
 			f.Checks = append(f.Checks, m[1])
-			lines = append(lines, m[1]+": "+m[2])
+			if by[m[2]] == nil {
+				said = append(said, m[2])
+			}
+			by[m[2]] = append(by[m[2]], m[1])
 		}
 	}
 	if len(f.Checks) > 0 {
-		f.Cause, f.Evidence = Preflight, strings.Join(lines, "; ")
+		for i, text := range said {
+			said[i] = strings.Join(by[text], ", ") + ": " + text
+		}
+		f.Cause, f.Evidence = Preflight, strings.Join(said, "; ")
 		f.Text = "kubeadm refuses to join this host: " + f.Evidence
 		f.Hint = checkHint(f.Checks, f.Evidence)
 		return f
 	}
+	output = withoutWarnings(output)
 	f.Evidence = evidence(output)
 	for _, c := range causes {
 		if loc := c.text.FindStringIndex(output); loc != nil {
@@ -91,6 +98,20 @@ func Diagnose(output, node string) Failure {
 	}
 	f.explain(node)
 	return f
+}
+
+// harmless are lines that kubeadm writes on its way to success as well: klog's
+// information and warnings, and those of its checks.
+var harmless = regexp.MustCompile(`^\s*([IW][0-9]{4} [0-9:.]+ |\[WARNING )`)
+
+func withoutWarnings(output string) string {
+	var b strings.Builder
+	for line := range strings.Lines(output) {
+		if !harmless.MatchString(line) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // evidence is the line in which kubeadm names the error that ended it.

@@ -89,6 +89,12 @@ func ParseList(b []byte) (s Status, found bool, version string, err error) {
 	return l.Items[0].read(), true, l.Metadata.ResourceVersion, nil
 }
 
+// Stale tells whether a status is from before kubelet's last start. Both times
+// are of the same host's clock; the API keeps whole seconds.
+func Stale(reported, start time.Time) bool {
+	return !reported.IsZero() && reported.Before(start.Truncate(time.Second))
+}
+
 // NotRegistered is the unmet condition of a node without a Node object.
 const NotRegistered = "kubelet has not registered the node yet"
 
@@ -145,7 +151,7 @@ func Hint(node string, s Status) string {
 		return "kubelet doesn't reach the API server or has died; look at: journalctl -u kubelet"
 	case strings.Contains(u, "csinode"):
 		return "kubelet can't create its CSINode yet; look at: journalctl -u kubelet"
-	case s.Unmet == NotRegistered || strings.Contains(u, "not reported"):
+	case s.Unmet == NotRegistered || strings.Contains(u, "not reported"): // at all, or since its start
 		return "look at: journalctl -u kubelet"
 	}
 	return ""

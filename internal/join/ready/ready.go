@@ -7,18 +7,23 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"time"
 
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
 	"nodeagent/internal/host"
 	"nodeagent/internal/join"
+	"nodeagent/internal/join/nodestatus"
 )
 
 // Facts is what was observed.
 type Facts struct {
 	NodeName string    `json:"nodeName"`
 	Node     host.Node `json:"node"`
+	Started  time.Time `json:"started,omitzero"` // kubelet
 }
+
+const kubelet = "kubelet.service"
 
 // Observe asks for this host's Node, once.
 func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) {
@@ -33,6 +38,16 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 	}
 	if f.Node.Joined && f.Node.Name != "" {
 		f.NodeName = f.Node.Name
+	}
+	if err != nil || !f.Node.Joined {
+		return f, err
+	}
+	units, err := v.Units(ctx, []string{kubelet})
+	if errors.Is(err, host.ErrUnobservable) {
+		err = nil
+	}
+	if at := units[kubelet].StartedAt; at > 0 {
+		f.Started = time.UnixMicro(at).UTC()
 	}
 	return f, err
 }
@@ -52,9 +67,10 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 			}
 		}
 	}
-	if f.Node.Ready || spec.Join.WaitReady.Duration <= 0 {
+	ready := f.Node.Ready && !nodestatus.Stale(f.Node.Reported, f.Started)
+	if ready || spec.Join.WaitReady.Duration <= 0 {
 		return p
 	}
-	p.Changes = []change.Change{change.WaitReady{NodeName: f.NodeName, Timeout: spec.Join.WaitReady.Duration}}
+	p.Changes = []change.Change{change.WaitReady{NodeName: f.NodeName, Timeout: spec.Join.WaitReady.Duration, After: f.Started}}
 	return p
 }
