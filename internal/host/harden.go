@@ -9,12 +9,14 @@ import (
 )
 
 // Harden keeps this process's memory out of core dumps and away from
-// debuggers (prctl(2), PR_SET_DUMPABLE), since it will hold a join token, and
-// makes new files private unless a mode says otherwise. A dropped ssh
-// connection doesn't end a run.
+// debuggers (prctl(2), PR_SET_DUMPABLE), since it will hold a join token. The
+// umask is the usual one, since programs that are started inherit it: kubeadm's
+// ca.crt and files of packages' scripts have to stay readable. What is secret
+// is made with mode 0600 in each place. A dropped ssh connection doesn't end a
+// run.
 func Harden() {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // best effort: old kernels and containers may refuse
-	syscall.Umask(0o077)
+	syscall.Umask(0o022)
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
 }
 
