@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+
 	"nodeagent/internal/join/token"
 )
 
@@ -11,11 +13,12 @@ import (
 // files and refuses to Apply.
 type Linux struct {
 	root string
-	// journalDir and the like are below root, so a fixture tree can carry them.
 
 	mu    sync.Mutex
 	seen  map[string]any // answers of programs since the last Apply
 	stats Stats
+
+	systemd *systemd.Conn
 
 	credential *token.Document // the join token, in memory only
 }
