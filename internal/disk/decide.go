@@ -37,8 +37,10 @@ func decide(d config.Disk, x host.BlockDevice, f Facts) (*change.MakeFilesystem,
 	switch {
 	case right && len(x.Mounts) > 0:
 		return nil, refuse("unmount it first, or take that as mountPath", "it is mounted on %s, not on %s", strings.Join(some(x.Mounts), ", "), d.MountPath)
-	case right && (len(x.Children) > 0 || x.Swap || x.Busy != ""):
-		return nil, refuse("see what uses it: lsblk, dmsetup ls, cat /proc/mdstat", "it is in use: %s", inUse(x))
+	case right && len(x.Children) > 0:
+		// Busy alone is no reason: a leftover of the mount in another namespace
+		// lets it be mounted again.
+		return nil, refuse("see what uses it: lsblk, dmsetup ls, cat /proc/mdstat", "it is in use: %s is on it", strings.Join(x.Children, ", "))
 	case right && x.Unfinished:
 		return resume(d, x, f)
 	case right:
@@ -106,20 +108,6 @@ func resume(d config.Disk, x host.BlockDevice, f Facts) (*change.MakeFilesystem,
 	}
 	c.Resume = true
 	return c, nil
-}
-
-func inUse(x host.BlockDevice) string {
-	var out []string
-	if len(x.Children) > 0 {
-		out = append(out, strings.Join(x.Children, ", ")+" is on it")
-	}
-	if x.Swap {
-		out = append(out, "it is swap")
-	}
-	if x.Busy != "" {
-		out = append(out, x.Busy)
-	}
-	return strings.Join(out, "; ")
 }
 
 // some keeps messages short.

@@ -26,12 +26,23 @@ func (l *Linux) applyMakeFilesystem(ctx context.Context, c change.MakeFilesystem
 }
 
 func (l *Linux) makeFilesystem(ctx context.Context, dir linkDir, c change.MakeFilesystem, progress func(string)) error {
-	d, err := l.recheck(ctx, dir, c)
+	path, err := resolveLink(dir, c)
+	if err != nil {
+		return err
+	}
+	// The lock keeps udev, and whoever else respects it, away from the last look
+	// to the end of mkfs (systemd's "Locking Block Device Access").
+	lock, err := lockDevice(ctx, wholeDisk(path))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	d, err := l.recheck(ctx, dir, c, path)
 	if err != nil {
 		return err
 	}
 	progress("formatting " + d.Path)
-	if err := l.mkfs(ctx, c, d); err != nil {
+	if err := l.mkfs(ctx, c, d, lock); err != nil {
 		return err
 	}
 	l.forget()
@@ -46,20 +57,26 @@ func (l *Linux) makeFilesystem(ctx context.Context, dir linkDir, c change.MakeFi
 	return l.waitLabel(ctx, dir.label(c.Label), d.Path, labelWait)
 }
 
+// refusal is that a device is not what the plan says.
+func refusal(c change.MakeFilesystem, format string, a ...any) error {
+	return fail.New(fail.Safety, "look at it again: nodeagent plan", "%s for disk %s is not formatted: %s", c.Device, c.Disk, fmt.Sprintf(format, a...))
+}
+
+// resolveLink returns the device node behind the stable link of a change.
+func resolveLink(dir linkDir, c change.MakeFilesystem) (string, error) {
+	if filepath.Dir(filepath.Dir(c.Device)) != string(dir) {
+		return "", refusal(c, "it is not a stable link below %s", dir)
+	}
+	path, err := filepath.EvalSymlinks(c.Device)
+	if err != nil {
+		return "", fail.Wrap(fail.Step, err, "attach the device, or look at: nodeagent plan", "%s for disk %s is gone", c.Device, c.Disk)
+	}
+	return path, nil
+}
+
 // recheck looks at the device again as if nothing were known of it. Whatever
 // differs from the plan is a refusal.
-func (l *Linux) recheck(ctx context.Context, dir linkDir, c change.MakeFilesystem) (BlockDevice, error) {
-	const hint = "look at it again: nodeagent plan"
-	refuse := func(format string, a ...any) error {
-		return fail.New(fail.Safety, hint, "%s for disk %s is not formatted: %s", c.Device, c.Disk, fmt.Sprintf(format, a...))
-	}
-	if filepath.Dir(filepath.Dir(c.Device)) != string(dir) {
-		return BlockDevice{}, refuse("it is not a stable link below %s", dir)
-	}
-	target, err := filepath.EvalSymlinks(c.Device)
-	if err != nil {
-		return BlockDevice{}, fail.Wrap(fail.Step, err, "attach the device, or look at: nodeagent plan", "%s for disk %s is gone", c.Device, c.Disk)
-	}
+func (l *Linux) recheck(ctx context.Context, dir linkDir, c change.MakeFilesystem, target string) (BlockDevice, error) {
 	l.forget()
 	devices, err := l.blockDevices(ctx, dir)
 	if err != nil {
@@ -67,11 +84,11 @@ func (l *Linux) recheck(ctx context.Context, dir linkDir, c change.MakeFilesyste
 	}
 	i := slices.IndexFunc(devices, func(d BlockDevice) bool { return d.Path == target })
 	if i < 0 {
-		return BlockDevice{}, refuse("it leads to %s, which lsblk doesn't list", target)
+		return BlockDevice{}, refusal(c, "it leads to %s, which lsblk doesn't list", target)
 	}
 	for _, other := range devices {
 		if other.Label == c.Label && other.Path != target {
-			return BlockDevice{}, refuse("label %s is on %s already", c.Label, other.Path)
+			return BlockDevice{}, refusal(c, "label %s is on %s already", c.Label, other.Path)
 		}
 	}
 	d, err := l.probe(ctx, devices[i])
@@ -80,16 +97,16 @@ func (l *Linux) recheck(ctx context.Context, dir linkDir, c change.MakeFilesyste
 	}
 	switch {
 	case !slices.Contains([]string{"disk", "part", "loop"}, d.Type):
-		return d, refuse("%s is of type %s", target, d.Type)
+		return d, refusal(c, "%s is of type %s", target, d.Type)
 	case d.Size != c.Size || d.Serial != c.Serial || d.WWN != c.WWN:
-		return d, refuse("it leads to another device now: %s has size %d, serial %q, wwn %q; planned was size %d, serial %q, wwn %q", target, d.Size, d.Serial, d.WWN, c.Size, c.Serial, c.WWN)
+		return d, refusal(c, "it leads to another device now: %s has size %d, serial %q, wwn %q; planned was size %d, serial %q, wwn %q", target, d.Size, d.Serial, d.WWN, c.Size, c.Serial, c.WWN)
 	case d.ReadOnly:
-		return d, refuse("%s is read-only", target)
+		return d, refusal(c, "%s is read-only", target)
 	case c.Resume && d.HalfMade(c.Type, c.UUID):
 		return d, nil
 	}
 	if why := d.NotBlank(); len(why) > 0 {
-		return d, refuse("%s", strings.Join(why, "; "))
+		return d, refusal(c, "%s", strings.Join(why, "; "))
 	}
 	return d, nil
 }
@@ -103,19 +120,16 @@ func (d BlockDevice) HalfMade(fstype, uuid string) bool {
 	return begun && d.Probed && d.PTType == "" && !d.Ambivalent && len(d.Children) == 0 && len(d.Mounts) == 0 && !d.Swap && d.Busy == "" && d.Unreadable == ""
 }
 
-// mkfs runs the program and brings its result onto the platter. A lock on the
-// device keeps udev from looking at it half-made; udev looks when the lock's
-// descriptor, which could write, is closed (systemd's "Locking Block Device
-// Access").
-func (l *Linux) mkfs(ctx context.Context, c change.MakeFilesystem, d BlockDevice) error {
+// mkfs runs the program and brings its result onto the platter. udev looks at
+// the device when a descriptor that could write is closed, so the lock goes
+// first.
+func (l *Linux) mkfs(ctx context.Context, c change.MakeFilesystem, d BlockDevice, lock *os.File) error {
 	f, err := os.OpenFile(d.Path, os.O_RDWR|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := lockDevice(ctx, f); err != nil {
-		return err
-	}
+	defer lock.Close()
 	p, err := mkfsProgram(c, d)
 	if err != nil {
 		return err
@@ -155,23 +169,43 @@ func mkfsProgram(c change.MakeFilesystem, d BlockDevice) (program, error) {
 	return p, nil
 }
 
-// lockDevice takes the advisory lock that udev respects; udev holds it only for
-// moments.
-func lockDevice(ctx context.Context, f *os.File) error {
+// wholeDisk returns the disk of a partition, which is what udev locks; other
+// devices are their own.
+func wholeDisk(path string) string {
+	sys, err := filepath.EvalSymlinks(filepath.Join("/sys/class/block", filepath.Base(path)))
+	if err != nil {
+		return path
+	}
+	if _, err := os.Stat(filepath.Join(sys, "partition")); err != nil {
+		return path
+	}
+	return filepath.Join("/dev", filepath.Base(filepath.Dir(sys)))
+}
+
+// lockDevice takes the advisory lock of a device, which udev respects and holds
+// only for moments, until the file is closed.
+func lockDevice(ctx context.Context, path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
 		case err == nil:
-			return nil
+			return f, nil
 		case err != syscall.EWOULDBLOCK && err != syscall.EINTR:
-			return fmt.Errorf("locking %s: %w", f.Name(), err)
+			f.Close()
+			return nil, fmt.Errorf("locking %s: %w", path, err)
 		case time.Now().After(deadline):
-			return fail.New(fail.Safety, "see who works on it: fuser -v "+f.Name(), "another program holds the lock of %s", f.Name())
+			f.Close()
+			return nil, fail.New(fail.Safety, "see who works on it: fuser -v "+path, "another program holds the lock of %s", path)
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			f.Close()
+			return nil, ctx.Err()
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

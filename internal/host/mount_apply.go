@@ -15,7 +15,7 @@ import (
 	"nodeagent/internal/fail"
 )
 
-// applyMount loads the mount unit, enables it and starts it, then looks in
+// applyMount enables the mount unit, loads and starts it, then looks in
 // mountinfo whether the right device is there.
 func (l *Linux) applyMount(ctx context.Context, c change.Mount, progress func(string)) error {
 	device, err := filepath.EvalSymlinks(diskLinks.label(c.Label))
@@ -29,29 +29,29 @@ func (l *Linux) applyMount(ctx context.Context, c change.Mount, progress func(st
 			return fail.Wrap(fail.Step, err, "see whether it is attached and what udev made of it: lsblk -f; udevadm info DEVICE", "there is no device labelled %s", c.Label)
 		}
 	}
-	// Without a reload between the new file and the mount, systemd may unmount
-	// what it believes not to be wanted.
-	steps := [][]string{{"daemon-reload"}, {"--no-reload", "enable", c.Unit}, {"start", c.Unit}}
-	if c.Foreign {
-		steps = [][]string{{"daemon-reload"}, {"start", c.Unit}}
+	m, err := l.manager(ctx)
+	if err != nil {
+		return err
 	}
-	for _, args := range steps {
-		progress("systemctl " + strings.Join(args, " "))
-		// A device that doesn't come is given up by systemd after 90 s.
-		if _, err := l.must(ctx, program{name: "systemctl", args: args, timeout: 3 * time.Minute}); err != nil {
-			return fail.Wrap(fail.Step, err, "see: journalctl -u "+c.Unit, "%s could not be mounted%s", c.Target, l.unitLog(ctx, c.Unit))
+	if !c.Foreign {
+		if _, _, err := m.EnableUnitFilesContext(ctx, []string{c.Unit}, false, true); err != nil {
+			return fmt.Errorf("enabling %s: %w", c.Unit, err)
 		}
 	}
-	return l.verifyMount(c, device)
-}
-
-// unitLog returns the last lines a unit logged, for a message, or nothing.
-func (l *Linux) unitLog(ctx context.Context, unit string) string {
-	r, err := l.exec(ctx, program{name: "journalctl", args: []string{"--no-pager", "--quiet", "--output=cat", "--boot", "--lines=4", "--unit=" + unit}, timeout: 10 * time.Second})
-	if err != nil || r.exit != 0 || len(r.stdout) == 0 {
-		return ""
+	// Without a reload between the new file and the mount, systemd may unmount
+	// what it believes not to be wanted.
+	if err := m.ReloadContext(ctx); err != nil {
+		return fmt.Errorf("systemd daemon-reload: %w", err)
 	}
-	return " (" + strings.Join(strings.Split(strings.TrimSpace(string(r.stdout)), "\n"), "; ") + ")"
+	progress("starting " + c.Unit)
+	if err := l.job(ctx, m.StartUnitContext, c.Unit, "start"); err != nil {
+		why := ""
+		if last := l.lastJournal(ctx, c.Unit); last != "" {
+			why = "; " + c.Unit + " says: " + last
+		}
+		return fail.Wrap(fail.Step, err, "see: journalctl -u "+c.Unit, "%s could not be mounted%s", c.Target, why)
+	}
+	return l.verifyMount(c, device)
 }
 
 // verifyMount compares what is mounted with what was asked: device, type and
