@@ -44,7 +44,7 @@ func (a *app) load(ctx context.Context, v host.View, fallback bool) (config.Load
 		}
 		sources = append(sources, config.Source{Name: name, Data: data})
 	}
-	c, err := config.Load(sources, identity(v))
+	c, err := config.Load(sources, whoIs(v))
 	if err != nil {
 		return c, err
 	}
@@ -58,7 +58,7 @@ func (a *app) load(ctx context.Context, v host.View, fallback bool) (config.Load
 	return c, nil
 }
 
-func identity(v host.View) config.Identity {
+func whoIs(v host.View) config.Identity {
 	sys, err := v.System()
 	if err != nil {
 		return config.Identity{}

@@ -14,6 +14,7 @@ type WriteFile struct {
 	Mode    string `json:"mode"`  // octal: "0644"
 	Owner   string `json:"owner"` // user:group
 	Content string `json:"content,omitempty"`
+	Reload  string `json:"reload,omitempty"` // unit that reads the file again when told to; it isn't restarted
 	Secret  bool   `json:"secret,omitempty"` // content stays out of plans, logs and journal
 	Before  *Saved `json:"before,omitempty"` // nil when the file did not exist
 	What    string `json:"-"`                // summary; "write PATH" when empty
@@ -170,10 +171,11 @@ func (c InstallArchive) Class() Class    { return Additive }
 // SwapOff stops using one swap area now.
 type SwapOff struct {
 	Area string `json:"area"` // device or file as in /proc/swaps
+	Unit string `json:"unit"` // its systemd unit, which tells who made it
 }
 
 func (c SwapOff) ID() string      { return "swapoff:" + c.Area }
-func (c SwapOff) Summary() string { return "swap off " + c.Area }
+func (c SwapOff) Summary() string { return "swap off " + c.Area + " (" + c.Unit + ")" }
 func (c SwapOff) Diff() string    { return "" }
 func (c SwapOff) Class() Class    { return Reversible }
 

@@ -175,7 +175,10 @@ func (l *Linux) applyWriteFile(ctx context.Context, c change.WriteFile, _ func(s
 	if err != nil {
 		return fmt.Errorf("owner %q of %s: %w", c.Owner, c.Path, err)
 	}
-	return l.writeAtomic(ctx, c.Path, []byte(c.Content), os.FileMode(mode), uid, gid)
+	if err := l.writeAtomic(ctx, c.Path, []byte(c.Content), os.FileMode(mode), uid, gid); err != nil || c.Reload == "" {
+		return err
+	}
+	return l.reloadUnit(ctx, c.Reload)
 }
 
 // writeAtomic makes path hold data or leaves it as it was, whatever happens in

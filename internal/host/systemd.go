@@ -72,7 +72,7 @@ func (l *Linux) unit(ctx context.Context, name string) (Unit, error) {
 	}
 	text := func(k string) string { s, _ := p[k].(string); return s }
 	u := Unit{LoadState: text("LoadState"), ActiveState: text("ActiveState"), SubState: text("SubState"), UnitFileState: text("UnitFileState"),
-		FragmentPath: text("FragmentPath"), What: text("What")}
+		FragmentPath: text("FragmentPath"), SourcePath: text("SourcePath"), What: text("What")}
 	u.NeedsReload, _ = p["NeedDaemonReload"].(bool)
 	if at, ok := p["ActiveEnterTimestamp"].(uint64); ok {
 		u.StartedAt = int64(at)
@@ -262,6 +262,10 @@ func (l *Linux) applyMaskUnit(ctx context.Context, c change.MaskUnit, _ func(str
 
 // applySwapOff stops using one area.
 func (l *Linux) applySwapOff(ctx context.Context, c change.SwapOff, _ func(string)) error {
+	// Stopping its unit may have turned it off already.
+	if b, err := l.ReadFile("/proc/swaps"); err == nil && !strings.Contains(string(b), strings.ReplaceAll(c.Area, " ", `\040`)+" ") && !strings.Contains(string(b), c.Area+"\t") {
+		return nil
+	}
 	r, err := l.exec(ctx, program{name: "swapoff", args: []string{"--", c.Area}, timeout: 10 * time.Minute})
 	if err == nil && r.exit != 0 {
 		return fail.New(fail.Step, "free memory so that the swapped pages fit, then run again", "swap on %s can't be turned off: %s", c.Area, r.last())
@@ -289,4 +293,18 @@ func (l *Linux) awaitCRI(ctx context.Context, unit, socket string, progress func
 		}
 		pause = min(pause*2, 2*time.Second)
 	}
+}
+
+// reloadUnit makes a running unit read its files again; one that doesn't run
+// will read them when it starts.
+func (l *Linux) reloadUnit(ctx context.Context, name string) error {
+	u, err := l.unit(ctx, name)
+	if err != nil || u.ActiveState != "active" {
+		return err
+	}
+	m, err := l.manager(ctx)
+	if err != nil {
+		return err
+	}
+	return l.job(ctx, m.ReloadUnitContext, name, "reload")
 }

@@ -136,8 +136,9 @@ type Unit struct {
 	UnitFileState string `json:"unitFileState,omitempty"` // enabled, disabled, static, masked, generated
 	NeedsReload   bool   `json:"needsReload,omitempty"`   // unit file changed since daemon-reload
 	FragmentPath  string `json:"fragmentPath,omitempty"`
-	What          string `json:"what,omitempty"`      // .swap units: the device or file
-	StartedAt     int64  `json:"startedAt,omitempty"` // ActiveEnterTimestamp, µs since the epoch
+	SourcePath    string `json:"sourcePath,omitempty"` // what a generator made it from: /etc/fstab
+	What          string `json:"what,omitempty"`       // .swap units: the device or file
+	StartedAt     int64  `json:"startedAt,omitempty"`  // ActiveEnterTimestamp, µs since the epoch
 }
 
 // BlockDevice is a disk, partition or anything stacked on one.

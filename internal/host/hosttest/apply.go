@@ -45,11 +45,11 @@ func (w *World) apply(c change.Change) error {
 			}
 		}
 	case change.SwapOff:
-		w.Swaps = slices.DeleteFunc(w.Swaps, func(s Swap) bool { return s.Area == c.Area })
+		w.swapOff(func(s Swap) bool { return s.Area == c.Area })
 	case change.MaskUnit:
 		w.UnitStates[c.Unit] = host.Unit{LoadState: "masked", ActiveState: "inactive", UnitFileState: "masked"}
 		w.Files["/etc/systemd/system/"+c.Unit] = File{Link: "/dev/null"}
-		w.Swaps = slices.DeleteFunc(w.Swaps, func(s Swap) bool { return s.Unit == c.Unit })
+		w.swapOff(func(s Swap) bool { return s.Unit == c.Unit })
 	case change.SetUnit:
 		return w.setUnit(c)
 	case change.LoadModule:
@@ -218,6 +218,7 @@ func (w *World) setUnit(c change.SetUnit) error {
 		u.StartedAt = w.now()
 	}
 	if c.Disable {
+		w.swapOff(func(s Swap) bool { return s.Unit == c.Unit })
 		u.UnitFileState, u.ActiveState = "disabled", "inactive"
 	}
 	w.UnitStates[c.Unit] = u
@@ -322,4 +323,15 @@ func (w *World) join(c change.Join) error {
 		w.UnitStates["kubelet.service"] = u
 	}
 	return nil
+}
+
+// swapOff turns areas off; their units become inactive.
+func (w *World) swapOff(which func(Swap) bool) {
+	for _, s := range w.Swaps {
+		if u, ok := w.UnitStates[s.Unit]; ok && which(s) {
+			u.ActiveState = "inactive"
+			w.UnitStates[s.Unit] = u
+		}
+	}
+	w.Swaps = slices.DeleteFunc(w.Swaps, which)
 }

@@ -63,7 +63,7 @@ func Rocky9() *World {
 		UnitStates: map[string]host.Unit{
 			"firewalld.service":      {LoadState: "loaded", ActiveState: "active", UnitFileState: "enabled"},
 			"NetworkManager.service": {LoadState: "loaded", ActiveState: "active", UnitFileState: "enabled"},
-			"swap.img.swap":          {LoadState: "loaded", ActiveState: "active", UnitFileState: "generated", FragmentPath: "/run/systemd/generator/swap.img.swap", What: "/swap.img"},
+			"swap.img.swap":          {LoadState: "loaded", ActiveState: "active", UnitFileState: "generated", FragmentPath: "/run/systemd/generator/swap.img.swap", SourcePath: "/etc/fstab", What: "/swap.img"},
 			"old-swap.swap":          {LoadState: "loaded", ActiveState: "active", UnitFileState: "enabled", FragmentPath: "/etc/systemd/system/old-swap.swap", What: "/var/swapfile"},
 		},
 		Swaps:   []Swap{{"/swap.img", "file", "swap.img.swap"}, {"/var/swapfile", "file", "old-swap.swap"}},
