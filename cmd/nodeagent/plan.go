@@ -73,7 +73,8 @@ func (a *app) showPlan(p run.Plan, warnings []string) error {
 		a.printPlan(p, warnings)
 	}
 	if blocked != nil {
-		return blocked
+		// Each one is in the plan already, with its hint.
+		return fail.New(fail.KindOf(blocked), "", "up would refuse: see what the plan calls refused")
 	}
 	if p.Changes() > 0 {
 		return errPending
@@ -111,7 +112,7 @@ func (a *app) printPlan(p run.Plan, warnings []string) {
 			}
 		}
 		for _, err := range s.Plan.Blocked {
-			fmt.Fprintf(a.out, "  x refused: %s\n", err)
+			fmt.Fprintf(a.out, "  x refused: %s\n", strings.ReplaceAll(err.Error(), "\n", "\n      "))
 			if h := fail.HintOf(err); h != "" {
 				fmt.Fprintf(a.out, "      hint: %s\n", h)
 			}

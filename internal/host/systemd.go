@@ -16,13 +16,20 @@ import (
 	"nodeagent/internal/fail"
 )
 
+// managed tells whether systemd runs here. Where it doesn't, preflight says so
+// once and units are described by their files.
+func (l *Linux) managed() bool {
+	_, err := os.Stat("/run/systemd/system")
+	return l.Live() && err == nil
+}
+
 // manager returns a connection to systemd itself, not through the message bus,
 // so that it works before dbus.service does.
 func (l *Linux) manager(ctx context.Context) (*systemd.Conn, error) {
 	if !l.Live() {
 		return nil, ErrUnobservable
 	}
-	if _, err := os.Stat("/run/systemd/system"); err != nil {
+	if !l.managed() {
 		return nil, fail.New(fail.Step, "nodeagent needs a host that systemd manages", "systemd isn't running here (no /run/systemd/system)")
 	}
 	l.mu.Lock()
@@ -45,7 +52,7 @@ func (l *Linux) manager(ctx context.Context) (*systemd.Conn, error) {
 // the files whether a unit is there and enabled.
 func (l *Linux) Units(ctx context.Context, names []string) (map[string]Unit, error) {
 	out := map[string]Unit{}
-	if !l.Live() {
+	if !l.managed() {
 		for _, n := range names {
 			out[n] = l.unitFile(n)
 		}
@@ -108,7 +115,7 @@ func (l *Linux) unitFile(name string) Unit {
 // SwapUnits lists the swap units that systemd has loaded, with what they swap
 // on.
 func (l *Linux) SwapUnits(ctx context.Context) (map[string]Unit, error) {
-	if !l.Live() {
+	if !l.managed() {
 		out := map[string]Unit{}
 		for _, dir := range unitDirs {
 			names, _ := l.ReadDir(dir)

@@ -1,0 +1,105 @@
+package preflight
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"nodeagent/internal/change"
+	"nodeagent/internal/config"
+	"nodeagent/internal/fail"
+	"nodeagent/internal/host/hosttest"
+)
+
+func facts(t *testing.T) Facts {
+	f, err := Observe(context.Background(), hosttest.Rocky9(), config.Default().Spec)
+	require.NoError(t, err)
+	return f
+}
+
+func blocked(p change.Plan) (text, hint string) {
+	for _, err := range p.Blocked {
+		text += err.Error() + "\n"
+		hint += fail.HintOf(err) + "\n"
+	}
+	return text, hint
+}
+
+func TestAStockHostPasses(t *testing.T) {
+	p := Plan(config.Default().Spec, facts(t))
+	require.Empty(t, p.Blocked)
+	require.Empty(t, p.Warnings)
+}
+
+func TestWhatStopsAJoinIsToldBeforehand(t *testing.T) {
+	for name, c := range map[string]struct {
+		set              func(*Facts, *config.Spec)
+		text, hint, warn string
+	}{
+		"not root":           {func(f *Facts, _ *config.Spec) { f.System.Root = false }, "doesn't run as root", "sudo", ""},
+		"J8 a live image":    {func(f *Facts, _ *config.Spec) { f.Root.Type = "rootfs" }, "the root filesystem is rootfs: containers can't pivot_root", "boot from a disk", ""},
+		"J9 capitals":        {func(f *Facts, _ *config.Spec) { f.System.Hostname = "PHost01" }, "", "", "the node will be called phost01"},
+		"J9 an underscore":   {func(f *Facts, _ *config.Spec) { f.System.Hostname = "server_one" }, `host name "server_one" can't be a node name`, "server-one", ""},
+		"J9 localhost":       {func(f *Facts, _ *config.Spec) { f.System.Hostname = "localhost.localdomain" }, `the host has no name of its own: it is "localhost.localdomain"`, "spec.hostname", ""},
+		"cgroup v1 and 1.35": {func(f *Facts, _ *config.Spec) { f.System.Cgroup = 1 }, "cgroup v1", "systemd.unified_cgroup_hierarchy=1", ""},
+		"cgroup v1 and 1.34": {func(f *Facts, s *config.Spec) { f.System.Cgroup, s.Kubernetes.Version = 1, "v1.34.4" }, "", "", "boots with cgroup v1"},
+		"kernel 4.18 and 1.33": {func(f *Facts, s *config.Spec) {
+			f.System.Kernel, s.Kubernetes.Version = "4.18.0-553.el8_10.x86_64", "v1.33.1"
+		}, "refuses kernel 4.18.0-553", "4.19", ""},
+		"kernel 4.18 and 1.34": {func(f *Facts, s *config.Spec) {
+			f.System.Kernel, s.Kubernetes.Version = "4.18.0-553.el8_10.x86_64", "v1.34.1"
+		}, "", "", ""},
+		"a clock in the past":   {func(f *Facts, _ *config.Spec) { f.System.Now = time.Date(2016, 1, 1, 0, 0, 0, 0, time.UTC) }, "the clock says 2016-01-01", "chronyd", ""},
+		"no space":              {func(f *Facts, _ *config.Spec) { f.Var.FreeBytes = 100 << 20 }, "/var/lib has only 100.0 MiB left", "free at least", ""},
+		"little space":          {func(f *Facts, _ *config.Spec) { f.Var.FreeBytes = 3 << 30 }, "", "", "/var/lib has only 3.0 GiB left"},
+		"a foreign listener":    {func(f *Facts, _ *config.Spec) { f.KubeletPort = true }, "something else listens on port 10250", "ss -ltnp", ""},
+		"a kubelet of our own":  {func(f *Facts, _ *config.Spec) { f.KubeletPort, f.KubeletRuns = true, true }, "", "", ""},
+		"an architecture":       {func(f *Facts, _ *config.Spec) { f.System.Arch = "riscv64" }, "machine type riscv64", "x86_64", ""},
+		"no systemd":            {func(f *Facts, _ *config.Spec) { f.Systemd = false }, "systemd isn't running", "systemd manages", ""},
+		"a cloned board":        {func(f *Facts, _ *config.Spec) { f.System.UUID = shared[2] }, "", "", "that many machines share"},
+		"no machine id":         {func(f *Facts, _ *config.Spec) { f.System.MachineID = "" }, "", "", "/etc/machine-id is empty"},
+		"an unknown Kubernetes": {func(_ *Facts, s *config.Spec) { s.Kubernetes.Version = "v1.29.1" }, "", "", "outside the releases"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, s := facts(t), config.Default().Spec
+			c.set(&f, &s)
+			p := Plan(s, f)
+			text, hint := blocked(p)
+			if c.text == "" {
+				require.Empty(t, p.Blocked)
+			} else {
+				require.Len(t, p.Blocked, 1)
+			}
+			require.Contains(t, text, c.text)
+			require.Contains(t, hint, c.hint)
+			if c.warn == "" {
+				require.Empty(t, p.Warnings)
+			} else {
+				require.Len(t, p.Warnings, 1)
+				require.Contains(t, p.Warnings[0], c.warn)
+			}
+		})
+	}
+}
+
+func TestEverythingWrongIsListedAtOnce(t *testing.T) {
+	f := facts(t)
+	f.System.Root, f.Root.Type, f.System.Hostname, f.Etc.ReadOnly = false, "ramfs", "a_b", true
+	require.Len(t, Plan(config.Default().Spec, f).Blocked, 4)
+}
+
+func TestListenersAreFoundInBothTables(t *testing.T) {
+	v4 := "  sl  local_address rem_address   st tx_queue\n   0: 00000000:280A 00000000:0000 0A 00000000:00000000\n"
+	v6 := "  sl  local_address                         remote_address                        st\n   0: 00000000000000000000000000000000:280A 00000000000000000000000000000000:0000 0A 00000000\n"
+	require.True(t, listens(v4, 10250))
+	require.True(t, listens(v6, 10250))
+	require.False(t, listens(v4, 22))
+	require.False(t, listens("   0: 0100007F:280A 0100007F:9999 01 0:0\n", 10250), "an established connection listens to nothing")
+}
+
+func FuzzListens(f *testing.F) {
+	f.Add("   0: 00000000:280A 00000000:0000 0A\n")
+	f.Fuzz(func(_ *testing.T, s string) { listens(s, 10250) })
+}
