@@ -425,22 +425,6 @@ func containsAny(s string, any ...string) bool {
 	return false
 }
 
-// bootUnit starts a run at power-on, as an image with nodeagent in it does.
-const bootUnit = `[Unit]
-Description=nodeagent up
-After=local-fs.target dbus.service
-
-[Service]
-Type=oneshot
-ExecStart=/usr/local/bin/nodeagent up
-StandardOutput=journal+console
-StandardError=journal+console
-RemainAfterExit=yes
-
-[Install]
-WantedBy=multi-user.target
-`
-
 // TestFirstBoot lets up start at power-on, when there is no network yet: DHCP
 // answers 15 s after it was first asked.
 func TestFirstBoot(t *testing.T) {
@@ -454,7 +438,7 @@ func TestFirstBoot(t *testing.T) {
 	join := must(l.JoinCommand(ctx, 2*time.Hour))(t)
 	config := lab.NodeConfig{HostName: name, Addr: g.Addr, TokenFile: lab.TokenFile}
 	g.Seed(append(lab.ProductFiles(binary(t), config, join), lab.CNIConfig,
-		lab.File{Path: "/etc/systemd/system/nodeagent.service", Content: bootUnit},
+		lab.File{Path: "/etc/systemd/system/nodeagent.service", Content: string(must(os.ReadFile("../../packaging/nodeagent.service"))(t))},
 		lab.File{Path: "/etc/systemd/system/multi-user.target.wants/nodeagent.service", Link: "/etc/systemd/system/nodeagent.service"})...)
 	g.LateLease = true
 	start := time.Now()
