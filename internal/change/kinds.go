@@ -302,12 +302,11 @@ func (c Relabel) Summary() string {
 func (c Relabel) Diff() string { return "" }
 func (c Relabel) Class() Class { return Reversible }
 
-// AllowPorts opens ports and protocols, binds sources and interfaces, and
-// accepts forwarding inside one firewalld zone: either live or in the permanent
-// configuration.
+// AllowPorts lets traffic in: in one firewalld zone, either live or in the
+// permanent configuration, or by live rules of iptables of one family.
 type AllowPorts struct {
-	Backend    string   `json:"backend"` // firewalld, firewalld-offline
-	Zone       string   `json:"zone"`
+	Backend    string   `json:"backend"` // firewalld, firewalld-offline, iptables-nft, iptables-legacy
+	Zone       string   `json:"zone,omitempty"`
 	Permanent  bool     `json:"permanent"` // false: the running rules
 	Ports      []string `json:"ports,omitempty"`
 	Protocols  []string `json:"protocols,omitempty"`
@@ -315,15 +314,25 @@ type AllowPorts struct {
 	Interfaces []string `json:"interfaces,omitempty"` // the same for interfaces; "lxc+" is a prefix
 	Forward    bool     `json:"forward,omitempty"`    // between the zone's own interfaces and sources
 	Why        string   `json:"why,omitempty"`        // why this zone
+
+	Family string   `json:"family,omitempty"` // iptables: ipv4, ipv6
+	Rules  []string `json:"rules,omitempty"`  // iptables: to be added to the filter table, each where it has an effect
+	Node   string   `json:"node,omitempty"`   // iptables: the node's interface
 }
 
 func (c AllowPorts) ID() string {
-	if c.Permanent {
+	switch {
+	case c.Family != "":
+		return "firewall:" + c.Backend + ":" + c.Family
+	case c.Permanent:
 		return "firewall:" + c.Zone + ":permanent"
 	}
 	return "firewall:" + c.Zone + ":runtime"
 }
 func (c AllowPorts) Summary() string {
+	if c.Family != "" {
+		return fmt.Sprintf("insert %d rule(s) into the live filter table for %s (%s)", len(c.Rules), c.Family, c.Backend)
+	}
 	when := "now"
 	if c.Permanent {
 		when = "permanently"
@@ -342,7 +351,12 @@ func (c AllowPorts) Summary() string {
 	}
 	return fmt.Sprintf("allow in zone %s %s: %s", c.Zone, when, strings.Join(what, ", "))
 }
-func (c AllowPorts) Diff() string { return c.Why }
+func (c AllowPorts) Diff() string {
+	if len(c.Rules) > 0 {
+		return strings.Join(c.Rules, "\n") + "\n"
+	}
+	return c.Why
+}
 func (c AllowPorts) Class() Class { return Additive }
 
 // WaitRoute waits for a default route and a global address on its link.

@@ -22,6 +22,8 @@ func (l *Linux) applyAllowPorts(ctx context.Context, c change.AllowPorts, progre
 	case "firewalld":
 	case "firewalld-offline":
 		return l.allowOffline(ctx, c)
+	case "iptables-nft", "iptables-legacy":
+		return l.insertRules(ctx, c)
 	default:
 		return fmt.Errorf("%s: there is no firewall %q", c.ID(), c.Backend)
 	}

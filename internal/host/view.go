@@ -63,6 +63,8 @@ type View interface {
 
 	// Firewalld describes firewalld, running or not.
 	Firewalld(ctx context.Context) (Firewalld, error)
+	// IPTables returns the live filter tables of iptables.
+	IPTables(ctx context.Context) (IPTables, error)
 	// Network returns links, addresses and default routes.
 	Network() (Network, error)
 	// SourceAddress is the local address from which host:port is reached. A
@@ -217,6 +219,15 @@ type ZoneSettings struct {
 	ICMPBlocks         []string `json:"icmpBlocks,omitempty"`
 	ICMPBlockInversion bool     `json:"icmpBlockInversion,omitempty"`
 	Target             string   `json:"target,omitempty"`
+}
+
+// IPTables is the rule set of iptables that is in use: nft and legacy are two
+// sets that don't see each other.
+type IPTables struct {
+	Installed bool              `json:"installed"`
+	Variant   string            `json:"variant,omitempty"` // nft, legacy
+	Both      bool              `json:"both,omitempty"`    // the other set has rules as well
+	Filter    map[string]string `json:"filter,omitempty"`  // ipv4, ipv6 → the filter table as iptables-save prints it
 }
 
 // Network is links, addresses and default routes.

@@ -9,6 +9,7 @@ import (
 
 	"nodeagent/internal/change"
 	"nodeagent/internal/fail"
+	"nodeagent/internal/firewall/iptables"
 	"nodeagent/internal/host"
 	"nodeagent/internal/prereq/archive"
 	"nodeagent/internal/prereq/pgpkey"
@@ -72,7 +73,7 @@ func (w *World) apply(c change.Change) error {
 		return w.mount(c)
 	case change.Relabel:
 	case change.AllowPorts:
-		w.allow(c)
+		return w.allow(c)
 	case change.WaitRoute:
 		if len(w.Net.Defaults) == 0 && w.LateRoute == nil {
 			return fail.New(fail.Timeout, "", "no default route within %s", c.Timeout)
@@ -263,7 +264,12 @@ func (w *World) mount(c change.Mount) error {
 	return nil
 }
 
-func (w *World) allow(c change.AllowPorts) {
+func (w *World) allow(c change.AllowPorts) error {
+	if c.Family != "" {
+		text, err := iptables.Edit(w.Tables.Filter[c.Family], c.Rules, c.Node)
+		w.Tables.Filter[c.Family] = text
+		return err
+	}
 	z := w.Firewall.Zones[c.Zone]
 	s := &z.Runtime
 	if c.Permanent {
@@ -296,6 +302,7 @@ func (w *World) allow(c change.AllowPorts) {
 		w.Firewall.Zones = map[string]host.Zone{}
 	}
 	w.Firewall.Zones[c.Zone] = z
+	return nil
 }
 
 func (w *World) join(c change.Join) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"sort"
 	"strconv"
@@ -215,6 +216,13 @@ func (w *World) Mounts() ([]host.Mount, error) {
 
 // Firewalld is the firewall.
 func (w *World) Firewalld(context.Context) (host.Firewalld, error) { return w.Firewall, nil }
+
+// IPTables is the other firewall; as a copy, since a map is shared.
+func (w *World) IPTables(context.Context) (host.IPTables, error) {
+	t := w.Tables
+	t.Filter = maps.Clone(t.Filter)
+	return t, nil
+}
 
 // Network is links and routes.
 func (w *World) Network() (host.Network, error) { return w.Net, nil }

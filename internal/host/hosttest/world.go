@@ -48,6 +48,7 @@ type World struct {
 	Disks      []host.BlockDevice
 	MountTable []host.Mount
 	Firewall   host.Firewalld
+	Tables     host.IPTables
 	Net        host.Network
 	LateRoute  *host.Route // appears when the route is awaited
 	NodeObject host.Node
@@ -154,6 +155,9 @@ func (w *World) String() string {
 	}
 	for _, z := range sorted(w.Firewall.Zones) {
 		line("zone %s %+v", z, w.Firewall.Zones[z])
+	}
+	for _, family := range sorted(w.Tables.Filter) {
+		line("iptables %s %q", family, w.Tables.Filter[family])
 	}
 	line("routes %v", w.Net.Defaults)
 	line("node joined=%v ready=%v", w.NodeObject.Joined, w.NodeObject.Ready)
