@@ -62,6 +62,62 @@ func converge(t *testing.T, s config.Spec) change.Plan {
 	return p
 }
 
+// asInstalled takes away what earlier tests left, and makes one variant of
+// iptables the usual one.
+func asInstalled(t *testing.T, variant string) {
+	t.Helper()
+	sh(t, `systemctl stop firewalld
+systemctl disable --now iptables.service || true
+rm -rf /etc/firewalld/zones/*.xml /etc/systemd/scripts /etc/systemd/system/iptables.service
+systemctl daemon-reload
+for t in iptables ip6tables; do
+	update-alternatives --set $t /usr/sbin/$t-`+variant+`
+	for v in nft legacy; do
+		for table in filter nat; do $t-$v -t $table -F; $t-$v -t $table -X; done
+		for chain in INPUT FORWARD OUTPUT; do $t-$v -P $chain ACCEPT; done
+	done
+done
+nft flush ruleset`)
+}
+
+// lanAndPod makes the guest a node: eth0 leads to a host of the LAN, cni0 to a
+// pod.
+func lanAndPod(t *testing.T) {
+	t.Helper()
+	const undo = "ip link del eth0; ip link del cni0; ip netns del lan; ip netns del pod"
+	_ = exec.Command("/bin/sh", "-c", undo).Run() // of an earlier run
+	t.Cleanup(func() { _ = exec.Command("/bin/sh", "-c", undo).Run() })
+	// They would take the addresses away again.
+	sh(t, "systemctl stop NetworkManager.service systemd-networkd.socket systemd-networkd.service || true")
+	sh(t, `ip netns add lan; ip netns add pod
+ip link add eth0 type veth peer name eth0 netns lan
+ip addr add 192.0.2.10/24 dev eth0; ip link set eth0 up
+ip -n lan addr add 192.0.2.1/24 dev eth0; ip -n lan link set eth0 up
+ip route add default via 192.0.2.1
+ip -n lan route add 10.244.0.0/24 via 192.0.2.10
+ip link add cni0 type bridge; ip addr add 10.244.0.1/24 dev cni0; ip link set cni0 up
+ip link add pod0 type veth peer name eth0 netns pod
+ip link set pod0 master cni0 up
+ip -n pod addr add 10.244.0.5/24 dev eth0; ip -n pod link set eth0 up; ip -n pod route add default via 10.244.0.1
+sysctl -qw net.ipv4.ip_forward=1`)
+}
+
+func ping(from, to string) bool {
+	return exec.Command("ip", "netns", "exec", from, "ping", "-c1", "-W1", to).Run() == nil
+}
+
+// arrives tells whether a connection from the LAN gets to a port of the
+// guest. Nobody listens there, so it is refused by the kernel itself, while a
+// firewall drops it or rejects it otherwise.
+func arrives(port string) bool {
+	return exec.Command("ip", "netns", "exec", "lan", "python3", "-c", `
+import socket, sys
+s = socket.socket(); s.settimeout(1)
+try: s.connect(("192.0.2.10", `+port+`))
+except ConnectionRefusedError: sys.exit(0)
+except OSError: sys.exit(1)`).Run() == nil
+}
+
 // foreign are rules as a network plugin and kube-proxy leave them.
 const foreign = `
 nft -f - <<'E'
@@ -91,29 +147,13 @@ const foreignRules = `for t in $(nft list tables | grep -v ' firewalld$' | sed '
 func TestFirewalldForReal(t *testing.T) {
 	needGuest(t, "firewalld")
 	ctx := context.Background()
-	t.Cleanup(func() {
-		exec.Command("/bin/sh", "-c", "ip link del eth0; ip link del cni0; ip netns del lan; ip netns del pod").Run()
-	})
-	// eth0 leads to a host of the LAN, cni0 to a pod.
-	sh(t, `systemctl start firewalld
-ip netns add lan; ip netns add pod
-ip link add eth0 type veth peer name eth0 netns lan
-ip addr add 192.0.2.10/24 dev eth0; ip link set eth0 up
-ip -n lan addr add 192.0.2.1/24 dev eth0; ip -n lan link set eth0 up
-ip route add default via 192.0.2.1
-ip -n lan route add 10.244.0.0/24 via 192.0.2.10
-ip link add cni0 type bridge; ip addr add 10.244.0.1/24 dev cni0; ip link set cni0 up
-ip link add pod0 type veth peer name eth0 netns pod
-ip link set pod0 master cni0 up
-ip -n pod addr add 10.244.0.5/24 dev eth0; ip -n pod link set eth0 up; ip -n pod route add default via 10.244.0.1
-sysctl -qw net.ipv4.ip_forward=1`)
+	asInstalled(t, "nft")
+	sh(t, "systemctl start firewalld; firewall-cmd --state") // that answers when its start is over, which flushes
+	lanAndPod(t)
 	sh(t, foreign)
 	before := sh(t, foreignRules)
 	require.Contains(t, before, "KUBE-FORWARD")
 	require.Contains(t, before, "cni-lab")
-	ping := func(from, to string) bool {
-		return exec.Command("ip", "netns", "exec", from, "ping", "-c1", "-W1", to).Run() == nil
-	}
 
 	t.Run("without a change pods can't be reached from the LAN", func(t *testing.T) {
 		require.True(t, ping("lan", "192.0.2.10"), "the host itself answers")
@@ -157,13 +197,7 @@ firewall-cmd --permanent --zone=external --remove-port=10250/tcp`)
 
 	t.Run("only what was opened answers", func(t *testing.T) {
 		for port, want := range map[string]bool{"10250": true, "30080": true, "20080": false} {
-			open := exec.Command("ip", "netns", "exec", "lan", "python3", "-c", `
-import socket, sys
-s = socket.socket(); s.settimeout(2)
-try: s.connect(("192.0.2.10", `+port+`))
-except ConnectionRefusedError: sys.exit(0)   # nobody listens, but the packet got there
-except OSError: sys.exit(1)                  # rejected on the way`).Run() == nil
-			require.Equal(t, want, open, port)
+			require.Equal(t, want, arrives(port), port)
 		}
 	})
 
@@ -210,7 +244,7 @@ except OSError: sys.exit(1)                  # rejected on the way`).Run() == ni
 	})
 
 	t.Run("a restart of firewalld by somebody loses nothing", func(t *testing.T) {
-		sh(t, "systemctl restart firewalld")
+		sh(t, "systemctl restart firewalld; firewall-cmd --state")
 		require.Empty(t, converge(t, flannel).Changes)
 		require.True(t, ping("lan", "10.244.0.5"))
 	})
@@ -231,7 +265,7 @@ except OSError: sys.exit(1)                  # rejected on the way`).Run() == ni
 		require.Len(t, p.Warnings, 1)
 		require.Equal(t, "inactive\n", sh(t, "systemctl is-active firewalld || true"))
 		require.NoError(t, host.New().Apply(ctx, p.Changes[0], nil), "once more is success")
-		sh(t, "systemctl start firewalld")
+		sh(t, "systemctl start firewalld; firewall-cmd --state")
 		require.Empty(t, converge(t, s).Changes, "what the files got is what it starts with")
 		require.Contains(t, sh(t, "firewall-cmd --zone=public --list-ports"), "4000-4010/sctp")
 	})
@@ -242,4 +276,86 @@ func fields(s string) string {
 	words := strings.Fields(s)
 	slices.Sort(words)
 	return strings.Join(words, " ") + "\n"
+}
+
+// photonUnit is Photon OS's iptables.service in short: it replaces every rule
+// with those of the two files.
+const photonUnit = `[Unit]
+Description=packet filter
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -c "iptables-restore < /etc/systemd/scripts/ip4save; ip6tables-restore < /etc/systemd/scripts/ip6save"
+[Install]
+WantedBy=multi-user.target
+`
+
+// rejecting is the filter table of iptables-services, whose last rule rejects.
+const rejecting = `*filter
+:INPUT ACCEPT [0:0]
+:FORWARD ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+-A INPUT -m state --state RELATED,ESTABLISHED -j ACCEPT
+-A INPUT -i lo -j ACCEPT
+-A INPUT -p tcp -m state --state NEW -m tcp --dport 22 -j ACCEPT
+-A INPUT -j REJECT --reject-with icmp-host-prohibited
+-A FORWARD -j REJECT --reject-with icmp-host-prohibited
+COMMIT
+`
+
+// The stand-in for Photon OS has its files and its unit; the programs and the
+// kernel are real.
+func TestIptablesForReal(t *testing.T) {
+	needGuest(t, "iptables")
+	flannel := spec(func(s *config.Spec) {
+		s.Firewall.CNI, s.Firewall.Allow, s.Firewall.TrustedSources = "flannel", []string{"30000-32767/tcp", "30000-32767/udp"}, []string{"10.244.0.0/16"}
+	})
+	// others prints all rules of a variant but ours, without counters.
+	others := func(variant string) string {
+		return sh(t, "{ iptables-"+variant+"-save; ip6tables-"+variant+"-save; } | sed 's/\\[[0-9:]*\\]//; /^#/d' | grep -v 'comment nodeagent '; "+
+			"for f in ip ip6; do nft --stateless list table $f cni-lab; done")
+	}
+	for _, variant := range []string{"nft", "legacy"} {
+		for name, content := range map[string]string{"a policy that drops": stock, "a rule that rejects": rejecting} {
+			t.Run(variant+" with "+name, func(t *testing.T) {
+				asInstalled(t, variant)
+				lanAndPod(t)
+				require.NoError(t, os.MkdirAll("/etc/systemd/scripts", 0o755))
+				require.NoError(t, os.WriteFile(ip4save, []byte(content), 0o640))
+				require.NoError(t, os.WriteFile(ip6save, []byte(strings.ReplaceAll(content, "icmp-host-prohibited", "icmp6-adm-prohibited")), 0o644))
+				require.NoError(t, os.WriteFile("/etc/systemd/system/iptables.service", []byte(photonUnit), 0o644))
+				sh(t, "systemctl daemon-reload; systemctl enable iptables.service; systemctl restart iptables.service")
+				sh(t, foreign)
+				before := others(variant)
+				require.Contains(t, before, "KUBE-FORWARD")
+				started := sh(t, "systemctl show -p ActiveEnterTimestamp iptables.service")
+				require.False(t, arrives("10250"))
+				require.False(t, ping("pod", "192.0.2.1"))
+
+				p := converge(t, flannel)
+				require.Len(t, p.Changes, 4)
+				require.Empty(t, p.Warnings)
+				for port, want := range map[string]bool{"10250": true, "30080": true, "20080": false} {
+					require.Equal(t, want, arrives(port), port)
+				}
+				require.True(t, ping("pod", "192.0.2.1"), "from a pod to the LAN")
+				require.True(t, ping("lan", "10.244.0.5"), "from the LAN to a pod")
+				require.Equal(t, before, others(variant), "F5: the rules of others are equal")
+				require.Equal(t, started, sh(t, "systemctl show -p ActiveEnterTimestamp iptables.service"), "nothing was restarted")
+
+				kept := sh(t, "cat "+ip4save)
+				require.Equal(t, content, sh(t, "grep -v 'comment nodeagent ' "+ip4save), "F7: every other byte stays")
+				require.NotContains(t, kept, "KUBE")
+				require.Equal(t, "640\n", sh(t, "stat -c %a "+ip4save))
+				sh(t, "iptables-restore --test < "+ip4save+"; ip6tables-restore --test < "+ip6save)
+
+				// What a boot does.
+				sh(t, "systemctl restart iptables.service")
+				require.Empty(t, converge(t, flannel).Changes, "the files open the same")
+				require.True(t, arrives("30080"))
+				require.False(t, arrives("20080"))
+				require.True(t, ping("pod", "192.0.2.1"))
+			})
+		}
+	}
 }

@@ -27,8 +27,9 @@ const (
 )
 
 // firewalldStart is how long a firewalld that is starting is waited for: at a
-// first boot nodeagent may well be faster.
-const firewalldStart = 30 * time.Second
+// first boot nodeagent may well be faster. It is on the bus before its start is
+// over, and answers only then.
+const firewalldStart = time.Minute
 
 // TrustedZone is the zone of firewalld that accepts everything.
 const TrustedZone = "trusted"
@@ -38,6 +39,8 @@ const TrustedZone = "trusted"
 // are read. No call ever starts it.
 func (l *Linux) Firewalld(ctx context.Context) (Firewalld, error) {
 	return once(l, "firewalld", func() (Firewalld, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*firewalldStart)
+		defer cancel()
 		if l.Live() {
 			bus, err := l.firewalldBus(ctx)
 			if err != nil {
@@ -144,7 +147,12 @@ func (f *firewalld) call(ctx context.Context, path dbus.ObjectPath, method strin
 // describe reads the runtime and the permanent settings of the zones in use.
 func (f *firewalld) describe(ctx context.Context, l *Linux) (Firewalld, error) {
 	d := Firewalld{Installed: true, Running: true, Enabled: l.firewalldEnabled(), Interfaces: map[string]string{}, Permanent: map[string]string{}, Zones: map[string]Zone{}}
-	asking := func(what string, err error) error { return fmt.Errorf("asking firewalld for %s: %w", what, err) }
+	asking := func(what string, err error) error {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return fail.New(fail.Timeout, "see: systemctl status firewalld; journalctl -u firewalld", "firewalld is on the system bus but doesn't answer (asked for %s)", what)
+		}
+		return fmt.Errorf("asking firewalld for %s: %w", what, err)
+	}
 	var state dbus.Variant
 	if err := f.call(ctx, firewalldPath, "org.freedesktop.DBus.Properties.Get", &state, firewalldName, "state"); err != nil {
 		return d, asking("its state", err)

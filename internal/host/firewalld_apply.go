@@ -27,6 +27,8 @@ func (l *Linux) applyAllowPorts(ctx context.Context, c change.AllowPorts, progre
 	default:
 		return fmt.Errorf("%s: there is no firewall %q", c.ID(), c.Backend)
 	}
+	ctx, cancel := context.WithTimeout(ctx, 2*firewalldStart)
+	defer cancel()
 	f, err := l.firewalldBus(ctx)
 	if err != nil {
 		return err
