@@ -119,7 +119,8 @@ func foreignMount(d config.Disk, c choice, f Facts) (adopt bool, warnings []stri
 	if len(entries) > 1 {
 		return false, nil, fail.New(fail.Safety, "keep one of them", "disk %s: /etc/fstab mounts %s twice, in lines %d and %d", d.Name, d.MountPath, entries[0].Line, entries[1].Line)
 	}
-	for _, e := range entries {
+	if len(entries) == 1 {
+		e := entries[0]
 		where := fmt.Sprintf("line %d of /etc/fstab", e.Line)
 		if e.has("comment=cloudconfig") || e.has("x-cloud-init") {
 			where += ", which cloud-init wrote,"
