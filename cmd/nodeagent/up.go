@@ -132,5 +132,6 @@ func (a *app) printReport(last run.LastRun, stats host.Stats) {
 	for _, w := range last.Warnings {
 		fmt.Fprintf(a.out, "warning: %s\n", w)
 	}
-	fmt.Fprintf(a.out, "The host is as asked: %d change(s) in %s (%d programs started).\n", last.Changes, report.Took(last.Took), stats.Programs)
+	fmt.Fprintf(a.out, "The host is as asked: %d change(s) in %s, of which %s in %d other programs and in waiting.\n",
+		last.Changes, report.Took(last.Took), report.Took(stats.External), stats.Programs)
 }

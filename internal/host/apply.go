@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"nodeagent/internal/change"
 )
@@ -17,6 +18,14 @@ func (l *Linux) Apply(ctx context.Context, c change.Change, progress func(string
 		progress = func(string) {}
 	}
 	defer l.forget()
+	if c.Class() == change.Wait { // others' time, as that of programs is
+		start := time.Now()
+		defer func() {
+			l.mu.Lock()
+			l.stats.External += time.Since(start)
+			l.mu.Unlock()
+		}()
+	}
 	switch c := c.(type) {
 	case change.WriteFile:
 		return l.applyWriteFile(ctx, c, progress)
