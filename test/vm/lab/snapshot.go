@@ -34,7 +34,9 @@ func (g *Guest) Snapshot(ctx context.Context) (Snapshot, error) {
 	}
 	for line := range strings.Lines(out) {
 		path, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		s.Files[path] = rest
+		if !readersIndex(path, rest) {
+			s.Files[path] = rest
+		}
 	}
 	for _, part := range []struct {
 		into   *string
@@ -50,6 +52,13 @@ func (g *Guest) Snapshot(ctx context.Context) (Snapshot, error) {
 		}
 	}
 	return s, nil
+}
+
+// readersIndex tells whether a path is SQLite's shared index of the RPM
+// database's readers, or its write-ahead log while that is empty: whoever asks
+// rpm anything touches them, and they hold nothing of the database.
+func readersIndex(path, rest string) bool {
+	return strings.HasSuffix(path, "/rpmdb.sqlite-shm") || strings.HasSuffix(path, "/rpmdb.sqlite-wal") && strings.HasPrefix(rest, "f 644 0:0 0 ")
 }
 
 // rulesScript prints all rules without their counters.
