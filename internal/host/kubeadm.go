@@ -217,16 +217,31 @@ func (l *Linux) runJoin(ctx context.Context, c change.Join, d token.Document, te
 	if fail.KindOf(err) == fail.Timeout {
 		f.Kind, f.Text = fail.Timeout, fmt.Sprintf("kubeadm join did not finish within %s: %s", c.Timeout, f.Text)
 	}
-	if _, statErr := os.Lstat(bootstrapConf); statErr == nil && w.error() == "" && f.Cause != kubeadm.NameTaken {
-		tell("kubeadm gave up; looking whether kubelet gets its certificate after all")
-	}
-	// A certificate request that is approved late still completes the join.
-	for until := time.Now().Add(lateApproval); ; {
-		if n, _ := l.membership(time.Now()); n.Joined {
-			return l.joined(tell)
+	if w.error() == "" && f.MayStillJoin() {
+		if err := l.lateApproval(ctx, tell); err != nil {
+			return err
 		}
-		if _, err := os.Lstat(bootstrapConf); err != nil || w.error() != "" || f.Cause == kubeadm.NameTaken || time.Now().After(until) {
-			break
+	}
+	if n, _ := l.membership(time.Now()); n.Joined {
+		return l.joined(tell)
+	}
+	return l.joinFailed(ctx, f, w.error(), start)
+}
+
+// lateApprovalLimit is how long a certificate is waited for after kubeadm gave
+// up.
+const lateApprovalLimit = 15 * time.Second
+
+// lateApproval waits a little for kubelet's certificate: a request that is
+// approved late still completes the join, and cleaning it away would waste it.
+func (l *Linux) lateApproval(ctx context.Context, tell func(string)) error {
+	tell("kubeadm gave up; looking whether kubelet gets its certificate after all")
+	for until := time.Now().Add(lateApprovalLimit); time.Now().Before(until); {
+		if n, _ := l.membership(time.Now()); n.Joined {
+			return nil
+		}
+		if _, err := os.Lstat(bootstrapConf); err != nil { // without it there is none to come
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -235,11 +250,8 @@ func (l *Linux) runJoin(ctx context.Context, c change.Join, d token.Document, te
 		case <-time.After(time.Second):
 		}
 	}
-	return l.joinFailed(ctx, f, w.error(), start)
+	return nil
 }
-
-// lateApproval is how long a certificate is waited for after kubeadm gave up.
-const lateApproval = 15 * time.Second
 
 // joinFailed cleans the live token away and words the failure; kubelet's own
 // last words count more than kubeadm's.
@@ -247,7 +259,11 @@ func (l *Linux) joinFailed(ctx context.Context, f kubeadm.Failure, kubeletError 
 	switch f.Cause {
 	case kubeadm.KubeletDown, kubeadm.TLSBootstrap, kubeadm.Unknown:
 		if kubeletError == "" {
-			kubeletError = l.kubeletError(ctx, start)
+			// A kubelet that waits for its certificate complains about everything that
+			// it may not do yet.
+			if e, fatal := l.kubeletError(ctx, start); fatal || f.Cause != kubeadm.TLSBootstrap {
+				kubeletError = e
+			}
 		}
 		// Without its bootstrap credential kubelet can only fail again and again.
 		if err := l.stopKubelet(ctx); err != nil {

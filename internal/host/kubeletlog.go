@@ -10,13 +10,13 @@ import (
 	"nodeagent/internal/join/kubeadm"
 )
 
-// kubeletError is what kubelet last died of or complained about since a
-// moment; empty when its journal has nothing or can't be read.
-func (l *Linux) kubeletError(ctx context.Context, since time.Time) string {
+// kubeletError is what kubelet last died of (fatal) or complained about since
+// a moment; empty when its journal has nothing or can't be read.
+func (l *Linux) kubeletError(ctx context.Context, since time.Time) (text string, fatal bool) {
 	r, err := l.exec(ctx, program{name: "journalctl", timeout: 20 * time.Second,
 		args: []string{"--no-pager", "--quiet", "--output=cat", "--unit=kubelet.service", "--lines=200", "--since=@" + strconv.FormatInt(since.Unix(), 10)}})
 	if err != nil || r.exit != 0 {
-		return ""
+		return "", false
 	}
 	return kubeadm.LastKubeletError(string(r.stdout))
 }

@@ -74,7 +74,7 @@ func (w *kubeletWatch) look(ctx context.Context) {
 		if n-first < hopeless || active == "active" {
 			continue
 		}
-		if e := w.host.kubeletError(ctx, w.start); e != "" {
+		if e, fatal := w.host.kubeletError(ctx, w.start); fatal {
 			w.mu.Lock()
 			w.said = e
 			w.mu.Unlock()

@@ -174,7 +174,7 @@ func (l *Linux) notReady(ctx context.Context, c change.WaitReady, w *readyWatch,
 	unmet := w.last.Unmet
 	hint := nodestatus.Hint(c.NodeName, w.last)
 	if unmet == nodestatus.NotRegistered || w.last.Reason == "NodeStatusUnknown" {
-		if e := l.kubeletError(ctx, since.Add(-time.Minute)); e != "" {
+		if e, _ := l.kubeletError(ctx, since.Add(-time.Minute)); e != "" {
 			unmet += "; kubelet says: " + e
 			if h := kubeadm.KubeletHint(e); h != "" {
 				hint = h

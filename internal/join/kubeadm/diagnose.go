@@ -38,6 +38,12 @@ type Failure struct {
 	Hint     string
 }
 
+// MayStillJoin tells whether kubelet had been started with the token when
+// kubeadm gave up, so that the join may complete without it.
+func (f Failure) MayStillJoin() bool {
+	return f.Cause == TLSBootstrap || f.Cause == KubeletDown || f.Cause == Unreachable || f.Cause == Unknown
+}
+
 var (
 	checkLine = regexp.MustCompile(`^\s*\[ERROR ([^\]]+)\]: (.*)$`)
 	// A table rather than a chain: the first match counts, the most telling
@@ -114,24 +120,38 @@ func withoutWarnings(output string) string {
 	return b.String()
 }
 
-// evidence is the line in which kubeadm names the error that ended it.
+// evidence is the error that kubeadm ended with, on one line; it may have
+// printed it on several.
 func evidence(output string) string {
-	best, last := "", ""
+	last := ""
+	var found []string
+	open := false
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
 		switch {
-		case line == "" || strings.HasPrefix(line, "To see the stack trace"):
+		case strings.HasPrefix(line, "To see the stack trace"):
+			open = false
+		case line == "":
 		case strings.HasPrefix(line, "error:"), strings.HasPrefix(line, "error execution phase"):
-			best = line
+			found, open = []string{strings.TrimSpace(strings.TrimPrefix(line, "error:"))}, true
+		case open:
+			found = append(found, line)
 		default:
 			last = line
 		}
 	}
-	if best == "" {
-		best = last
+	if len(found) == 0 {
+		return last
 	}
-	return strings.TrimSpace(strings.TrimPrefix(best, "error:"))
+	text := strings.Join(found, " ")
+	if len(text) > maxEvidence {
+		text = strings.ToValidUTF8(text[:maxEvidence], "") + "…"
+	}
+	return text
 }
+
+// maxEvidence bounds what is quoted, in bytes.
+const maxEvidence = 600
 
 func lineAt(s string, at int) string {
 	start := strings.LastIndexByte(s[:at], '\n') + 1
@@ -184,7 +204,7 @@ func (f *Failure) explain(node string) {
 		f.Hint = "see whether kubeadm is of the version that spec.kubernetes.version names: kubeadm version"
 	default:
 		f.Text = "kubeadm join failed: " + f.Evidence
-		f.Hint = "run again; what is done stays done. The whole output: journalctl, or nodeagent status"
+		f.Hint = "run nodeagent up again; if it stays so, look at: journalctl -u kubelet"
 	}
 }
 

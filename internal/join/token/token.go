@@ -45,6 +45,7 @@ var (
 	form   = regexp.MustCompile(`^[a-z0-9]{6}\.[a-z0-9]{16}$`)
 	inText = regexp.MustCompile(`[a-z0-9]{6}\.[a-z0-9]{16}`)
 	pin    = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	alone  = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 	klog   = regexp.MustCompile(`^[IWEF][0-9]{4} [0-9:.]+ `)
 	// structured is a document that YAML has to read, whatever text is in it.
 	structured = regexp.MustCompile(`(?m)^\s*("?(apiVersion|kind|token|endpoint|caCertHashes|caCert|expiration)"?\s*:|\{)`)
@@ -140,5 +141,5 @@ func (d Document) Redact(text string) string {
 			text = strings.ReplaceAll(text, secret, "(redacted)")
 		}
 	}
-	return inText.ReplaceAllString(text, "(redacted)")
+	return alone.ReplaceAllString(text, "(redacted)")
 }
