@@ -15,12 +15,16 @@ var zoneDirs = []string{"/etc/firewalld/zones", "/usr/lib/firewalld/zones"}
 
 // firewalldFiles is what the files say of a firewalld that doesn't run.
 func (l *Linux) firewalldFiles() (Firewalld, error) {
-	if _, err := l.LookPath("firewalld"); errors.Is(err, fs.ErrNotExist) {
+	enabled := l.firewalldEnabled()
+	_, err := l.LookPath("firewalld")
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && (l.Live() || !enabled):
 		return Firewalld{}, nil
-	} else if err != nil {
+	case errors.Is(err, fs.ErrNotExist): // a tree may lack the programs
+	case err != nil:
 		return Firewalld{}, err
 	}
-	d := Firewalld{Installed: true, Enabled: l.firewalldEnabled(), Interfaces: map[string]string{}, Permanent: map[string]string{}, Zones: map[string]Zone{}}
+	d := Firewalld{Installed: true, Enabled: enabled, Interfaces: map[string]string{}, Permanent: map[string]string{}, Zones: map[string]Zone{}}
 	conf, err := l.ReadFile("/etc/firewalld/firewalld.conf")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return d, err

@@ -142,6 +142,13 @@ func TestWithoutFirewalldThereIsNothing(t *testing.T) {
 	require.Equal(t, Firewalld{}, d)
 }
 
+func TestATreeWithoutProgramsTellsByItsUnit(t *testing.T) {
+	d, err := tree(t, map[string]string{"/etc/systemd/system/multi-user.target.wants/firewalld.service": ""}).Firewalld(context.Background())
+	require.NoError(t, err)
+	require.True(t, d.Installed && d.Enabled)
+	require.Equal(t, "public", d.DefaultZone)
+}
+
 func TestTheZoneOfAnInterface(t *testing.T) {
 	f := Firewalld{DefaultZone: "public", Interfaces: map[string]string{"eth0": "external", "lxc+": "trusted"}}
 	for name, want := range map[string]string{"eth0": "external", "eth1": "public", "lxc12ab": "trusted", "": "public"} {

@@ -62,7 +62,7 @@ func (t Table) Denied(want []string) []string {
 			if r.Target != "DROP" && r.Target != "REJECT" || r.Other || len(r.Ports) == 0 || r.Protocol != w.Protocol || len(w.Ports) == 0 {
 				continue
 			}
-			if r.Source == "" && r.Dest == "" && (r.In == "" || r.In != "lo") && overlap(r.Ports, w.Ports) && !slices.Contains(out, r.Text) {
+			if r.Source == "" && r.Dest == "" && r.In != "lo" && overlap(r.Ports, w.Ports) && !slices.Contains(out, r.Text) {
 				out = append(out, r.Text)
 			}
 		}

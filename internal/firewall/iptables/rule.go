@@ -31,15 +31,15 @@ type Rule struct {
 // protocolNumbers has the names that iptables prints for protocols; which one
 // depends on /etc/protocols.
 var protocolNumbers = map[string]string{
-	"all": "", "0": "", "tcp": "6", "udp": "17", "sctp": "132", "dccp": "33", "icmp": "1", "ipv6-icmp": "58", "icmpv6": "58", "icmp6": "58", "ipencap": "4", "ipv4": "4", "ipip": "4",
+	"all": "", "0": "", "tcp": "6", "udp": "17", "sctp": "132", "icmp": "1", "ipv6-icmp": "58", "icmpv6": "58", "icmp6": "58", "ipencap": "4", "ipv4": "4", "ipip": "4",
 }
 
-// PortProtocol names a protocol number that has ports, as package port does.
-var portProtocol = map[string]string{"6": "tcp", "17": "udp", "132": "sctp", "33": "dccp"}
+// portProtocol names a protocol number that has ports, as package port does.
+var portProtocol = map[string]string{"6": "tcp", "17": "udp", "132": "sctp"}
 
 // understood are match modules whose options are all read below, or say
 // nothing by themselves (iptables-extensions(8)).
-var understood = []string{"tcp", "udp", "sctp", "dccp", "icmp", "icmp6", "icmpv6", "ipv6-icmp", "multiport", "conntrack", "state", "comment"}
+var understood = []string{"tcp", "udp", "sctp", "icmp", "icmp6", "icmpv6", "ipv6-icmp", "multiport", "conntrack", "state", "comment"}
 
 // parseRule reads one rule line; op is A or I, 0 for anything else, which a
 // save doesn't have.

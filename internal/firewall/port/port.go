@@ -13,12 +13,11 @@ import (
 // Range is the ports Low to High, both included, of one protocol.
 type Range struct {
 	Low, High uint16
-	Protocol  string // tcp, udp, sctp, dccp
+	Protocol  string // tcp, udp, sctp
 }
 
-// protocols are those with ports that both firewalld.zone(5) and
-// iptables-extensions(8) know.
-var protocols = []string{"tcp", "udp", "sctp", "dccp"}
+// protocols are those with ports that a Kubernetes Service may have.
+var protocols = []string{"tcp", "udp", "sctp"}
 
 // Parse reads "10250/tcp" or "30000-32767/udp". Port 0 is no port, and a range
 // runs upwards.
