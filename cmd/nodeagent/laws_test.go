@@ -166,7 +166,9 @@ func TestTheTokenIsInNoPlanRecordOrJournal(t *testing.T) {
 			require.NoError(t, err)
 			record, err := json.Marshal(last)
 			require.NoError(t, err)
-			require.NotContains(t, p+string(record), secret)
+			facts, err := json.Marshal(run.Observe(context.Background(), w, c.spec, steps))
+			require.NoError(t, err)
+			require.NotContains(t, p+string(record)+string(facts), secret)
 			for path, f := range w.Files {
 				if path != "/etc/nodeagent/join-command" {
 					require.NotContains(t, f.Content, secret, path)

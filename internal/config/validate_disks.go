@@ -73,6 +73,6 @@ func (k *checker) selector(at string, s DiskSelect) {
 		k.bad(at, "keep one", "names the device in %d ways: %s", len(given), strings.Join(given, ", "))
 	}
 	if p := s.Path; p != "" && !strings.HasPrefix(p, "/dev/disk/by-id/") && !strings.HasPrefix(p, "/dev/disk/by-path/") {
-		k.bad(at+".path", "kernel names change between boots; `nodeagent facts` lists the links below /dev/disk/by-id and /dev/disk/by-path", "%s is not an identity", p)
+		k.bad(at+".path", "kernel names change between boots; see which links mean it: ls -l /dev/disk/by-id /dev/disk/by-path", "%s is not an identity", p)
 	}
 }

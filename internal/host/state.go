@@ -9,15 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-
-	"nodeagent/internal/fail"
 )
 
 // State is where a run keeps what outlives it. It is apart from Apply because
 // none of it changes what the host does.
 type State interface {
-	// Lock takes the lock of all runs or returns a fail.Error of kind Locked
-	// that names the holder.
+	// Lock takes the lock of all runs or returns a Held.
 	Lock(path string) (Lock, error)
 	// Append adds one line to a file and returns when it is on disk. A torn
 	// last line left by a crash is closed first.
@@ -34,6 +31,15 @@ type Lock interface {
 	Note(line string) error
 	Release() error
 }
+
+// Held is the error of a lock that another process holds.
+type Held struct {
+	Path string
+	Note string // what the holder noted last
+}
+
+// Error names the lock.
+func (h Held) Error() string { return "another run holds " + h.Path }
 
 type flock struct{ f *os.File }
 
@@ -54,7 +60,7 @@ func (l *Linux) Lock(path string) (Lock, error) {
 		}
 		b := make([]byte, 512)
 		n, _ := f.ReadAt(b, 0)
-		return nil, fail.New(fail.Locked, "watch it with: nodeagent status", "another run holds %s: %s", path, bytes.TrimSpace(b[:n]))
+		return nil, Held{Path: path, Note: string(bytes.TrimSpace(b[:n]))}
 	}
 	return &flock{f}, nil
 }

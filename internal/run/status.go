@@ -3,11 +3,13 @@ package run
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
 	"time"
 
+	"nodeagent/internal/fail"
 	"nodeagent/internal/host"
 )
 
@@ -57,4 +59,21 @@ func ReadStatus(v host.View) (Status, error) {
 func alive(v host.View, pid int) bool {
 	b, err := v.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
 	return err == nil && strings.HasPrefix(string(b), "nodeagent")
+}
+
+// locked tells of the run that holds the lock: its process and its step.
+func locked(err error) error {
+	var held host.Held
+	if !errors.As(err, &held) {
+		return err
+	}
+	who := ""
+	var r Running
+	if json.Unmarshal([]byte(held.Note), &r) == nil && r.Pid != 0 {
+		who = fmt.Sprintf(": process %d in step %s", r.Pid, r.Step)
+		if r.Change != "" {
+			who += " (" + r.Change + ")"
+		}
+	}
+	return fail.New(fail.Locked, "watch it with: nodeagent status", "%s%s", held.Error(), who)
 }

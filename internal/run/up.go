@@ -76,7 +76,7 @@ type runner struct {
 func Up(ctx context.Context, h host.Host, spec config.Spec, steps []Step, opts Options, emit report.Sink) (LastRun, error) {
 	lock, err := h.Lock(LockPath)
 	if err != nil {
-		return LastRun{}, err
+		return LastRun{}, locked(err)
 	}
 	r := &runner{host: h, spec: spec, opts: opts, emit: emit, lock: lock}
 	r.result = LastRun{Run: opts.ID, Version: opts.Version, Started: opts.Now(), Steps: []StepResult{}}
