@@ -38,11 +38,11 @@ test-unit:
 
 # A representative set on real guests.
 test-vm: build
-	NODEAGENT_LAB=1 $(GO) test -v -count=1 -timeout 55m ./test/vm/...
+	NODEAGENT_LAB=1 $(GO) test -v -count=1 -timeout 50m ./test/vm
 
 # The whole matrix.
 test-vm-all: build
-	NODEAGENT_LAB=all $(GO) test -v -count=1 -timeout 5h ./test/vm/...
+	NODEAGENT_LAB=all $(GO) test -v -count=1 -timeout 5h ./test/vm
 
 # Every fuzz target for FUZZTIME each.
 FUZZTIME ?= 30s
