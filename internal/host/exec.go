@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,6 +86,7 @@ func (l *Linux) exec(ctx context.Context, p program) (result, error) {
 	l.stats.Programs++
 	l.stats.External += time.Since(start)
 	l.mu.Unlock()
+	slog.Debug("program ended", "name", p.name, "args", p.args, "took", time.Since(start).Round(time.Millisecond), "error", err)
 	r := result{stdout: out.buf.Bytes(), stderr: errs.buf.Bytes()}
 	var exit *exec.ExitError
 	switch {
