@@ -42,12 +42,13 @@ func binary(t *testing.T) string {
 
 // lastRun is what the tests read of last-run.json.
 type lastRun struct {
-	Result   string `json:"result"`
-	ExitCode int    `json:"exitCode"`
-	Changes  int    `json:"changes"`
-	Step     string `json:"step"`
-	Error    string `json:"error"`
-	Hint     string `json:"hint"`
+	Result   string        `json:"result"`
+	ExitCode int           `json:"exitCode"`
+	Changes  int           `json:"changes"`
+	Step     string        `json:"step"`
+	Error    string        `json:"error"`
+	Hint     string        `json:"hint"`
+	Took     time.Duration `json:"took"`
 	Steps    []struct {
 		Name    string        `json:"name"`
 		Changes []string      `json:"changes"`
