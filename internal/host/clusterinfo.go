@@ -72,6 +72,14 @@ func (l *Linux) reachCluster(ctx context.Context, t target, limit time.Duration,
 	}
 }
 
+// waited counts time that a join waits for the cluster as external; changes
+// of class wait are counted as a whole by Apply.
+func (l *Linux) waited(since time.Time) {
+	l.mu.Lock()
+	l.stats.External += time.Since(since)
+	l.mu.Unlock()
+}
+
 // look asks once. cluster-info is public, so nothing secret is sent over the
 // connection, whose certificate can only be judged afterwards, when the CA is
 // known (as kubeadm does).

@@ -28,7 +28,6 @@ func (l *Linux) applyWaitReady(ctx context.Context, c change.WaitReady, progress
 		return fail.New(fail.Step, "run nodeagent up again: it joins first", "node %s can't be awaited, since this host has not joined: %s", c.NodeName, n.Problem)
 	}
 	defer client.close()
-	defer l.waited(start)
 	wait, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	w := &readyWatch{client: client, name: c.NodeName, after: c.After, tell: progress}
@@ -62,13 +61,6 @@ func (l *Linux) applyWaitReady(ctx context.Context, c change.WaitReady, progress
 		case <-time.After(pause.NextBackOff()):
 		}
 	}
-}
-
-// waited counts time in which this program only waits as external.
-func (l *Linux) waited(since time.Time) {
-	l.mu.Lock()
-	l.stats.External += time.Since(since)
-	l.mu.Unlock()
 }
 
 // readyWatch is one wait over as many connections as it takes.
