@@ -36,6 +36,10 @@ func (c NodeConfig) String() string {
 	if disks == "" {
 		disks = MainDisks
 	}
+	disks = "\n  " + strings.TrimSpace(disks)
+	if c.Disks == "[]" {
+		disks = " []" // a flow list has to stand deeper than its key
+	}
 	if wait == "" {
 		wait = "10m"
 	}
@@ -63,8 +67,7 @@ spec:
     source: package
     package: containerd.io
     sandboxImage: %[4]s
-  disks:
-  %[5]s
+  disks:%[5]s
   firewall:
     cni: cilium
     allow: [30000-32767/tcp, 30000-32767/udp]
@@ -80,7 +83,7 @@ spec:
   join:
 %[7]s    token: {file: %[8]s}
     waitReady: %[9]s
-`, c.HostName, kubeVersion, RepoURL, PauseImage, strings.TrimSpace(disks), c.Addr, pins, c.TokenFile, wait)
+`, c.HostName, kubeVersion, RepoURL, PauseImage, disks, c.Addr, pins, c.TokenFile, wait)
 }
 
 // The product's files in a guest.
