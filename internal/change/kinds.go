@@ -170,14 +170,21 @@ func (c InstallArchive) Class() Class    { return Additive }
 
 // SwapOff stops using one swap area now.
 type SwapOff struct {
-	Area string `json:"area"` // device or file as in /proc/swaps
-	Unit string `json:"unit"` // its systemd unit, which tells who made it
+	Area string `json:"area"`           // device or file as in /proc/swaps
+	Unit string `json:"unit"`           // its systemd unit
+	From string `json:"from,omitempty"` // what turns it on at boot, for people
 }
 
-func (c SwapOff) ID() string      { return "swapoff:" + c.Area }
-func (c SwapOff) Summary() string { return "swap off " + c.Area + " (" + c.Unit + ")" }
-func (c SwapOff) Diff() string    { return "" }
-func (c SwapOff) Class() Class    { return Reversible }
+func (c SwapOff) ID() string { return "swapoff:" + c.Area }
+func (c SwapOff) Summary() string {
+	from := ""
+	if c.From != "" && c.From != c.Unit {
+		from = ", from " + c.From
+	}
+	return "swap off " + c.Area + " (" + c.Unit + from + ")"
+}
+func (c SwapOff) Diff() string { return "" }
+func (c SwapOff) Class() Class { return Reversible }
 
 // MaskUnit stops a unit and keeps it from starting ever again.
 type MaskUnit struct {

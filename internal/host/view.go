@@ -47,7 +47,8 @@ type View interface {
 	Installed(ctx context.Context, names []string) (map[string]string, error)
 	// Units describes systemd units; unknown ones have LoadState "not-found".
 	Units(ctx context.Context, names []string) (map[string]Unit, error)
-	// SwapUnits lists loaded .swap units.
+	// SwapUnits lists .swap units that are loaded or have a file, and active
+	// services that are named after swap.
 	SwapUnits(ctx context.Context) (map[string]Unit, error)
 
 	// BlockDevices lists disks, partitions and what is stacked on them as the

@@ -1,5 +1,6 @@
-// Package kernel loads modules, sets sysctls, and keeps network managers off
-// the network plugin's interfaces; now and after every boot.
+// Package kernel plans the modules and sysctls that Kubernetes needs, now and
+// after every boot, and that no network manager touches a plugin's interfaces.
+// It observes and plans; it writes nothing.
 package kernel
 
 import (
@@ -8,197 +9,232 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
-	"nodeagent/internal/change"
 	"nodeagent/internal/config"
-	"nodeagent/internal/fail"
 	"nodeagent/internal/host"
+	"nodeagent/internal/prereq/kernel/sysctld"
 )
 
-// Our files. The sysctl file sorts after 99-sysctl.conf, which is
-// /etc/sysctl.conf on many hosts, and after hardening files at 50-.
+// Files of this step. The sysctl file's name sorts after hardening files at 50-
+// and after 99-sysctl.conf, which is /etc/sysctl.conf on many hosts; what still
+// sorts after it and contradicts is told.
 const (
-	modulesFile = "/etc/modules-load.d/nodeagent.conf"
-	sysctlDir   = "/etc/sysctl.d"
+	modulesPath = "/etc/modules-load.d/nodeagent.conf"
 	sysctlName  = "99-zz-nodeagent.conf"
-	nmFile      = "/etc/NetworkManager/conf.d/99-nodeagent-cni.conf"
+	sysctlPath  = "/etc/sysctl.d/" + sysctlName
+	oldSysctls  = "/etc/sysctl.conf"
 )
-
-// unmanaged keeps NetworkManager off the interfaces of network plugins
-// (NetworkManager.conf(5), keyfile.unmanaged-devices).
-const unmanaged = `# Written by nodeagent: these belong to the cluster's network plugin.
-[keyfile]
-unmanaged-devices=interface-name:cali*;interface-name:tunl*;interface-name:vxlan.calico;interface-name:cilium*;interface-name:lxc*;interface-name:flannel*;interface-name:cni*;interface-name:ovn0
-`
-
-// cloudSetup rewrites ip rules so that traffic between host and pods is lost.
-var cloudSetup = []string{"nm-cloud-setup.timer", "nm-cloud-setup.service"}
 
 // Facts is what was observed.
 type Facts struct {
-	Kernel     string               `json:"kernel"`
-	NoModules  bool                 `json:"noModules,omitempty"` // /lib/modules/KERNEL is gone
-	Loaded     map[string]bool      `json:"loaded"`              // of the wanted modules: loaded or built in
-	Modules    host.Text            `json:"modulesFile"`
-	Values     map[string]string    `json:"values"` // effective, of the wanted sysctls that exist
-	Sysctls    host.Text            `json:"sysctlFile"`
-	Overridden map[string]string    `json:"overridden,omitempty"` // key → later file that sets another value
-	Units      map[string]host.Unit `json:"units,omitempty"`
-	NM         host.Text            `json:"networkManagerFile"`
+	Kernel string `json:"kernel"`
+	// Tree is whether the running kernel's modules are on disk.
+	Tree        bool              `json:"tree"`
+	Modules     map[string]bool   `json:"modules"` // wanted ones: loaded or built in
+	ModulesLoad host.Text         `json:"modulesLoad"`
+	Sysctls     map[string]string `json:"sysctls"` // effective values of wanted keys; absent when the kernel has none
+	SysctlFile  host.Text         `json:"sysctlFile"`
+	// Later are settings in files that are read after ours, by file.
+	Later map[string][]sysctld.Setting `json:"later,omitempty"`
+	// RouterAdvertisements are interfaces on which the kernel itself takes IPv6
+	// routes, and stops to when it forwards.
+	RouterAdvertisements []string `json:"routerAdvertisements,omitempty"`
+	Managers             Managers `json:"managers"`
 }
 
-// modules are those wanted: kubeadm's two and the configuration's.
-func modules(spec config.Spec) []string {
-	out := []string{"overlay", "br_netfilter"}
-	for _, m := range spec.Kernel.Modules {
-		if !slices.Contains(out, m) {
-			out = append(out, m)
+// Observe reads what the plan needs; no program is started.
+func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) {
+	f := Facts{Modules: map[string]bool{}, Sysctls: map[string]string{}, Later: map[string][]sysctld.Setting{}}
+	s, err := v.System()
+	if err != nil && !errors.Is(err, host.ErrUnobservable) {
+		return f, err
+	}
+	f.Kernel = s.Kernel
+	if err := f.observeModules(v, modules(spec)); err != nil {
+		return f, err
+	}
+	if err := f.observeSysctls(v, spec); err != nil {
+		return f, err
+	}
+	f.Managers, err = observeManagers(ctx, v)
+	return f, err
+}
+
+func (f *Facts) observeModules(v host.View, names []string) error {
+	loaded := map[string]bool{}
+	text, err := optional(v, "/proc/modules")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(text) {
+		if name, _, ok := strings.Cut(line, " "); ok {
+			loaded[moduleName(name)] = true
 		}
+	}
+	tree := "/lib/modules/" + f.Kernel
+	info, err := v.Stat(tree)
+	if err != nil {
+		return err
+	}
+	f.Tree = f.Kernel != "" && info.Exists
+	if f.Tree {
+		if text, err = optional(v, tree+"/modules.builtin"); err != nil {
+			return err
+		}
+		for line := range strings.Lines(text) { // kernel/fs/overlayfs/overlay.ko
+			file := path.Base(strings.TrimSpace(line))
+			name, _, _ := strings.Cut(file, ".ko")
+			loaded[moduleName(name)] = true
+		}
+	}
+	for _, name := range names {
+		present := loaded[moduleName(name)]
+		// A module that is built in shows there when the list above is missing.
+		for _, sign := range append([]string{"/sys/module/" + moduleName(name)}, signs[name]...) {
+			if !present {
+				info, err := v.Stat(sign)
+				if err != nil {
+					return err
+				}
+				present = info.Exists
+			}
+		}
+		f.Modules[name] = present
+	}
+	if f.ModulesLoad, err = host.ReadText(v, modulesPath); err != nil {
+		return err
+	}
+	return nil
+}
+
+// signs are what exists only when a module is in the kernel.
+var signs = map[string][]string{"br_netfilter": {"/proc/sys/net/bridge/bridge-nf-call-iptables"}}
+
+// moduleName is the kernel's spelling: it takes dashes for underscores.
+func moduleName(s string) string { return strings.ReplaceAll(s, "-", "_") }
+
+func (f *Facts) observeSysctls(v host.View, spec config.Spec) error {
+	wanted := sysctls(spec)
+	for pattern := range wanted {
+		for _, key := range expand(v, pattern) {
+			file, ok := host.SysctlPath(key)
+			if !ok {
+				continue
+			}
+			b, err := v.ReadFile(file)
+			switch {
+			case err == nil:
+				f.Sysctls[key] = host.SysctlValue(string(b))
+			case !errors.Is(err, fs.ErrNotExist):
+				return fmt.Errorf("reading sysctl %s: %w", key, err)
+			}
+		}
+	}
+	var err error
+	if f.SysctlFile, err = host.ReadText(v, sysctlPath); err != nil {
+		return err
+	}
+	if err := f.observeLater(v, wanted); err != nil {
+		return err
+	}
+	if _, v6 := wanted[forwarding6]; v6 {
+		return f.observeAdvertisements(v)
+	}
+	return nil
+}
+
+// expand lists the sysctls that a key with stars stands for now.
+func expand(v host.View, key string) []string {
+	if !strings.Contains(key, "*") {
+		return []string{key}
+	}
+	file, ok := host.SysctlPath(key)
+	if !ok {
+		return nil
+	}
+	found := []string{"/"}
+	for _, part := range strings.Split(strings.TrimPrefix(file, "/"), "/") {
+		var next []string
+		for _, dir := range found {
+			names := []string{part}
+			if strings.Contains(part, "*") {
+				names, _ = v.ReadDir(dir) // not there: it stands for nothing
+			}
+			for _, n := range names {
+				if ok, err := path.Match(part, n); ok && err == nil {
+					next = append(next, path.Join(dir, n))
+				}
+			}
+		}
+		found = next
+	}
+	var out []string
+	for _, f := range found {
+		out = append(out, sysctld.Dotted(strings.TrimPrefix(f, "/proc/sys/")))
 	}
 	return out
 }
 
-// Observe reads what is loaded, set, and written; it starts no program.
-func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) {
-	f := Facts{Loaded: map[string]bool{}, Values: map[string]string{}, Overridden: map[string]string{}}
-	sys, err := v.System()
-	if err != nil {
-		return f, err
-	}
-	f.Kernel = sys.Kernel
-	if err := f.observeModules(v, modules(spec)); err != nil {
-		return f, err
-	}
-	for _, t := range []struct {
-		path string
-		to   *host.Text
-	}{{modulesFile, &f.Modules}, {path.Join(sysctlDir, sysctlName), &f.Sysctls}, {nmFile, &f.NM}} {
-		if *t.to, err = host.ReadText(v, t.path); err != nil {
-			return f, err
+// observeLater keeps the settings of wanted keys in files that are read after
+// ours. sysctl(8) reads /etc/sysctl.conf last of all.
+func (f *Facts) observeLater(v host.View, wanted map[string]string) error {
+	names := map[string][]string{}
+	for _, dir := range sysctld.Dirs() {
+		list, err := v.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
+		names[dir] = list
 	}
-	want := wanted(spec)
-	for k := range want {
-		if b, err := v.ReadFile(host.SysctlPath(k)); err == nil {
-			f.Values[k] = normal(string(b))
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return f, err
-		}
-	}
-	if f.Overridden, err = later(v, want); err != nil {
-		return f, err
-	}
-	f.Units, err = v.Units(ctx, append([]string{"NetworkManager.service"}, cloudSetup...))
-	if errors.Is(err, host.ErrUnobservable) {
-		err = nil
-	}
-	return f, err
-}
-
-func (f *Facts) observeModules(v host.View, wanted []string) error {
-	loaded, err := v.ReadFile("/proc/modules")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	have := map[string]bool{}
-	for line := range strings.Lines(string(loaded)) {
-		name, _, _ := strings.Cut(line, " ")
-		have[name] = true
-	}
-	dir := "/lib/modules/" + f.Kernel
-	builtin, err := v.ReadFile(dir + "/modules.builtin")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for line := range strings.Lines(string(builtin)) {
-		name := strings.TrimSpace(path.Base(line))
-		name, _, _ = strings.Cut(name, ".ko")
-		have[strings.ReplaceAll(name, "-", "_")] = true
-	}
-	for _, m := range wanted {
-		norm := strings.ReplaceAll(m, "-", "_")
-		info, err := v.Stat("/sys/module/" + norm)
+	for _, file := range append(sysctld.After(sysctlName, names), oldSysctls) {
+		t, err := host.ReadText(v, file)
 		if err != nil {
 			return err
 		}
-		f.Loaded[m] = have[norm] || info.Exists
-	}
-	info, err := v.Stat(dir)
-	f.NoModules = f.Kernel != "" && !info.Exists
-	return err
-}
-
-// later finds the files that systemd-sysctl reads after ours and that set a
-// wanted key to another value.
-func later(v host.View, want map[string]string) (map[string]string, error) {
-	out := map[string]string{}
-	for _, dir := range []string{"/usr/lib/sysctl.d", "/run/sysctl.d", sysctlDir} {
-		names, err := v.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		for _, n := range names {
-			if n <= sysctlName || !strings.HasSuffix(n, ".conf") {
-				continue
-			}
-			t, err := host.ReadText(v, path.Join(dir, n))
-			if err != nil {
-				return nil, err
-			}
-			for k, value := range assignments(t.Content) {
-				if w, ok := want[k]; ok && normal(w) != value {
-					out[k] = path.Join(dir, n)
+		for _, s := range sysctld.Parse(t.Content) {
+			for key := range wanted {
+				if sysctld.Matches(s.Key, sysctld.Dotted(key)) {
+					f.Later[file] = append(f.Later[file], sysctld.Setting{Key: key, Value: s.Value})
 				}
 			}
 		}
 	}
-	return out, nil
+	return nil
 }
 
-// Plan loads first, since br_netfilter brings the bridge sysctls.
-func Plan(spec config.Spec, f Facts) change.Plan {
-	var p change.Plan
-	var missing []string
-	for _, m := range modules(spec) {
-		if !f.Loaded[m] {
-			missing = append(missing, m)
-			p.Changes = append(p.Changes, change.LoadModule{Name: m})
+func (f *Facts) observeAdvertisements(v host.View) error {
+	const dir = "/proc/sys/net/ipv6/conf"
+	names, err := v.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	network, err := v.Network()
+	if err != nil && !errors.Is(err, host.ErrUnobservable) {
+		return err
+	}
+	for _, n := range names {
+		for _, d := range network.Defaults {
+			if d.Interface != n || d.Family != "ipv6" {
+				continue
+			}
+			accept, err := optional(v, path.Join(dir, n, "accept_ra"))
+			if err != nil {
+				return err
+			}
+			if strings.TrimSpace(accept) == "1" {
+				f.RouterAdvertisements = append(f.RouterAdvertisements, n)
+			}
 		}
 	}
-	if f.NoModules && len(missing) > 0 {
-		p.Changes = nil
-		p.Blocked = append(p.Blocked, fail.New(fail.Step, "reboot into the kernel that is installed, then run again",
-			"module %s can't be loaded: the running kernel %s has no /lib/modules/%s any more (it was replaced)", strings.Join(missing, ", "), f.Kernel, f.Kernel))
-		return p
+	return nil
+}
+
+// optional reads a file that may be missing.
+func optional(v host.View, path string) (string, error) {
+	b, err := v.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
 	}
-	text := "# Written by nodeagent\n" + strings.Join(modules(spec), "\n") + "\n"
-	if c, ok := f.Modules.Write(modulesFile, "0644", "root:root", text, ""); ok {
-		p.Changes = append(p.Changes, c)
-	}
-	want := wanted(spec)
-	if c, ok := f.Sysctls.Write(path.Join(sysctlDir, sysctlName), "0644", "root:root", dropIn(want), ""); ok {
-		p.Changes = append(p.Changes, c)
-	}
-	for _, k := range keys(want) {
-		if now, ok := f.Values[k]; !ok || now != normal(want[k]) {
-			p.Changes = append(p.Changes, change.SetSysctl{Key: k, Value: want[k], Before: now})
-		}
-		if file, ok := f.Overridden[k]; ok {
-			p.Warnings = append(p.Warnings, fmt.Sprintf("%s sets %s to another value and is read after %s at boot: remove that line", file, k, sysctlName))
-		}
-	}
-	if f.Units["NetworkManager.service"].LoadState == "loaded" && spec.Firewall.CNI != "none" {
-		if c, ok := f.NM.Write(nmFile, "0644", "root:root", unmanaged, "keep NetworkManager off the network plugin's interfaces"); ok {
-			c.Reload = "NetworkManager.service"
-			p.Changes = append(p.Changes, c)
-		}
-	}
-	for _, n := range cloudSetup {
-		if u := f.Units[n]; u.LoadState == "loaded" && (u.UnitFileState == "enabled" || u.ActiveState == "active" && strings.HasSuffix(n, ".timer")) {
-			p.Changes = append(p.Changes, change.SetUnit{Unit: n, Disable: true, Why: "it rewrites ip rules, and traffic between host and pods is lost"})
-		}
-	}
-	return p
+	return string(b), err
 }

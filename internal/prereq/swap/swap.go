@@ -1,128 +1,115 @@
+// Package swap plans that no swap is in use, now and after every boot. It
+// observes and plans; it writes nothing.
 package swap
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"sort"
+	"path"
 	"strings"
 
-	"nodeagent/internal/change"
 	"nodeagent/internal/config"
 	"nodeagent/internal/host"
+	"nodeagent/internal/prereq/swap/area"
 )
 
-// zramEtc overrides the vendor's zram-generator.conf; an empty file there
-// means no device (zram-generator.conf(5)).
-const zramEtc = "/etc/systemd/zram-generator.conf"
+const fstabPath = "/etc/fstab"
 
-var zramVendor = []string{"/run/systemd/zram-generator.conf", "/usr/local/lib/systemd/zram-generator.conf", "/usr/lib/systemd/zram-generator.conf"}
+// gptSwapType is the partition type that systemd-gpt-auto-generator(8) turns on
+// without any configuration.
+const gptSwapType = "0657fd6d-a4ab-43c4-84e5-0933c84b4f4f"
 
 // Facts is what was observed.
 type Facts struct {
-	Areas   []Area               `json:"areas,omitempty"`
-	Fstab   host.Text            `json:"fstab"`
-	Units   map[string]host.Unit `json:"units,omitempty"`
-	ZramEtc host.Text            `json:"zramEtc"`
-	Zram    []string             `json:"zram,omitempty"` // vendor files that make zram devices
+	Areas []area.Area `json:"areas,omitempty"` // in use
+	Fstab host.Text   `json:"fstab"`
+	// Units are .swap units by name, and active services named after swap.
+	Units map[string]host.Unit `json:"units,omitempty"`
+	Zram  map[string]host.Text `json:"zram,omitempty"` // configuration of zram-generator that counts, by path
+	// GPT are partitions that their partition table calls swap. They are looked
+	// for only when there is swap to turn off.
+	GPT []string `json:"gpt,omitempty"`
+	// Links are what the device links of fstab and of units lead to: the kernel
+	// lists areas by its own names.
+	Links map[string]string `json:"links,omitempty"`
 }
 
-// Observe reads /proc/swaps, fstab, the swap units and zram-generator's files.
+// Observe reads every place that swap can come from.
 func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) {
 	var f Facts
+	b, err := v.ReadFile("/proc/swaps")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without swap, or a tree of files
+		return f, err
+	}
+	f.Areas = area.Parse(string(b))
 	if spec.Swap.Mode == "keep" {
 		return f, nil
 	}
-	b, err := v.ReadFile("/proc/swaps")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if f.Fstab, err = host.ReadText(v, fstabPath); err != nil {
 		return f, err
 	}
-	f.Areas = active(string(b))
-	if f.Fstab, err = host.ReadText(v, "/etc/fstab"); err != nil {
+	if f.Units, err = v.SwapUnits(ctx); err != nil && !errors.Is(err, host.ErrUnobservable) {
 		return f, err
 	}
-	if f.Units, err = v.SwapUnits(ctx); err != nil {
+	if f.Zram, err = readZram(v); err != nil {
 		return f, err
 	}
-	if f.ZramEtc, err = host.ReadText(v, zramEtc); err != nil {
-		return f, err
-	}
-	for _, path := range zramVendor {
-		t, err := host.ReadText(v, path)
-		if err != nil {
-			return f, err
-		}
-		if makesZram(t.Content) {
-			f.Zram = append(f.Zram, path)
-		}
+	if _, entries := withoutSwap(f.Fstab.Content); entries > 0 || len(f.Areas) > 0 {
+		f.GPT = gptSwap(v)
+		f.Links = links(v, f)
 	}
 	return f, nil
 }
 
-// makesZram tells whether a zram-generator.conf has a section for a device.
-func makesZram(text string) bool {
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(strings.TrimSpace(line), "[zram") {
-			return true
+// links resolves one link of each device; udev's links are never longer.
+func links(v host.View, f Facts) map[string]string {
+	devices := fstabDevices(f.Fstab.Content)
+	for _, u := range f.Units {
+		devices[u.What] = true
+	}
+	out := map[string]string{}
+	for d := range devices {
+		info, err := v.Stat(d)
+		switch {
+		case err != nil || info.Link == "": // a file, or not there now
+		case path.IsAbs(info.Link):
+			out[d] = path.Clean(info.Link)
+		default:
+			out[d] = path.Join(path.Dir(d), info.Link)
 		}
 	}
-	return false
+	return out
 }
 
-// Plan takes away what brings swap back at boot first and turns the areas off
-// last, so that a run cut off in between is finished by the next.
-func Plan(spec config.Spec, f Facts) change.Plan {
-	var p change.Plan
-	if spec.Swap.Mode == "keep" {
-		if on, _ := spec.Kubelet.Config["failSwapOn"].(bool); on || spec.Kubelet.Config["failSwapOn"] == nil {
-			p.Warnings = append(p.Warnings, "swap is kept, and the kubelet won't start with swap on unless kubelet.config has failSwapOn: false")
-		}
-		return p
-	}
-	reload := false
-	if text, n := disable(f.Fstab.Content); n > 0 {
-		if c, ok := f.Fstab.Keep("/etc/fstab", text, fmt.Sprintf("disable %d swap entry(ies) in /etc/fstab", n)); ok {
-			p.Changes = append(p.Changes, c)
-			reload = true
-		}
-	}
-	if makesZram(f.ZramEtc.Content) || len(f.Zram) > 0 && !f.ZramEtc.Exists {
-		if c, ok := f.ZramEtc.Write(zramEtc, "0644", "root:root", "", "no zram swap: empty "+zramEtc); ok {
-			p.Changes = append(p.Changes, c)
-			reload = true
-		}
-	}
-	names := make([]string, 0, len(f.Units))
-	for n := range f.Units {
-		names = append(names, n)
-	}
-	sort.Strings(names)
+// gptSwap lists GPT swap partitions from udev's records. Where there are none,
+// no generator looks for partitions either.
+func gptSwap(v host.View) []string {
+	names, _ := v.ReadDir("/sys/class/block") // a container or a tree of files
+	var out []string
 	for _, n := range names {
-		u := f.Units[n]
-		if u.LoadState != "loaded" {
+		number, err := v.ReadFile(path.Join("/sys/class/block", n, "dev"))
+		if err != nil {
 			continue
 		}
-		switch made := u.FragmentPath; {
-		case made == "": // made from /proc/swaps: gone when the area is off
-		case strings.HasPrefix(made, "/run/systemd/generator"):
-			switch {
-			case u.SourcePath == "/etc/fstab", strings.HasPrefix(u.What, "/dev/zram"):
-				reload = true // what it is made from is taken away above
-			default: // systemd-gpt-auto-generator(8): the partition's type asks for it
-				p.Changes = append(p.Changes, change.MaskUnit{Unit: n, Why: "a generator makes it from the partition table, nothing in fstab does"})
-			}
-		case u.UnitFileState == "enabled" || u.UnitFileState == "enabled-runtime":
-			p.Changes = append(p.Changes, change.SetUnit{Unit: n, Disable: true, Why: "swap"})
-		case u.UnitFileState == "static":
-			p.Changes = append(p.Changes, change.MaskUnit{Unit: n, Why: "something pulls it in at boot"})
+		record, err := v.ReadFile("/run/udev/data/b" + strings.TrimSpace(string(number)))
+		if err == nil && isGPTSwap(string(record)) {
+			out = append(out, "/dev/"+n)
 		}
 	}
-	for _, a := range f.Areas {
-		p.Changes = append(p.Changes, change.SwapOff{Area: a.Name, Unit: unitOf(a.Name)})
+	return out
+}
+
+// isGPTSwap reads a record of udev's database: a property is a line E:KEY=VALUE.
+func isGPTSwap(record string) bool {
+	gpt, swap := false, false
+	for line := range strings.Lines(record) {
+		switch strings.TrimSpace(line) {
+		case "E:ID_PART_ENTRY_SCHEME=gpt":
+			gpt = true
+		case "E:ID_PART_ENTRY_TYPE=" + gptSwapType:
+			swap = true
+		}
 	}
-	if reload {
-		p.Changes = append(p.Changes, change.SetUnit{Unit: "swap.target", Reload: true, Why: "forget the generated swap units"})
-	}
-	return p
+	return gpt && swap
 }
