@@ -95,6 +95,9 @@ type SetHostname struct {
 
 func (c SetHostname) ID() string { return "hostname" }
 func (c SetHostname) Summary() string {
+	if c.Before == "" {
+		return "set host name " + c.Name
+	}
 	return fmt.Sprintf("set host name %s (was %s)", c.Name, c.Before)
 }
 func (c SetHostname) Diff() string { return "" }

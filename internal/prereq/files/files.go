@@ -1,64 +1,148 @@
-// Package files writes the files that the configuration holds.
+// Package files plans the files that the user's configuration holds. It
+// observes and plans; it writes nothing.
 package files
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
+	"strings"
 
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
+	"nodeagent/internal/fail"
 	"nodeagent/internal/host"
 )
 
-// Facts is each file as it is; of those that others may not read only whether
-// they are right already.
-type Facts struct {
-	Files []File `json:"files,omitempty"`
-}
-
-// File is one file.
+// File is a file as observed. The content of a secret one is not kept, only its
+// sum.
 type File struct {
-	Now   host.Text `json:"now"`
-	Right bool      `json:"right"`
+	host.Text
+	Dir    bool   `json:"dir,omitempty"`
+	Secret bool   `json:"secret,omitempty"`
+	SHA256 string `json:"sha256,omitempty"` // of a secret file's content
+	Wanted string `json:"wanted"`           // the owner asked for, by name
 }
 
-// secret files are those that only their owner and group may read: their
-// content stays out of facts, plans and the journal.
-func secret(f config.File) bool {
-	mode, err := strconv.ParseUint(f.Permissions, 8, 12)
-	return err == nil && mode&0o007 == 0
+// Facts is what was observed, by path.
+type Facts struct {
+	Files map[string]File `json:"files,omitempty"`
 }
 
-// Observe reads each file.
+// Observe reads the files that are asked for.
 func Observe(_ context.Context, v host.View, spec config.Spec) (Facts, error) {
-	var f Facts
+	f := Facts{Files: map[string]File{}}
 	for _, want := range spec.Files {
-		now, err := host.ReadText(v, want.Path)
+		info, err := v.Stat(want.Path)
 		if err != nil {
 			return f, err
 		}
-		_, differs := now.Write(want.Path, want.Permissions, want.Owner, want.Content, "")
-		if secret(want) {
-			now.Content = ""
+		owner, err := names(v, want.Owner)
+		if err != nil {
+			return f, err
 		}
-		f.Files = append(f.Files, File{now, !differs})
+		file := File{Dir: info.Dir, Wanted: owner}
+		if !info.Dir {
+			if file.Text, err = host.ReadText(v, want.Path); err != nil {
+				return f, err
+			}
+		}
+		if file.Secret = secret(want.Permissions, want.Content) || file.Exists && secret(file.Mode, file.Content); file.Secret && file.Exists {
+			file.SHA256, file.Content = sum(file.Content), ""
+		}
+		f.Files[want.Path] = file
 	}
 	return f, nil
 }
 
-// Plan writes those that differ.
-func Plan(spec config.Spec, f Facts) change.Plan {
-	var p change.Plan
-	for i, want := range spec.Files {
-		if f.Files[i].Right {
+// secret tells whether content stays out of plans, facts and journal: a file
+// that not everybody may read, or a private key wherever it is.
+func secret(mode, content string) bool {
+	n, err := strconv.ParseUint(mode, 8, 32)
+	return err == nil && n&0o007 == 0 || strings.Contains(content, "PRIVATE KEY-----")
+}
+
+func sum(content string) string {
+	s := sha256.Sum256([]byte(content))
+	return hex.EncodeToString(s[:])
+}
+
+// names writes user:group with names for numbers that have one, as the host
+// tells owners.
+func names(v host.View, owner string) (string, error) {
+	user, group, _ := strings.Cut(owner, ":")
+	for _, x := range []struct {
+		name     *string
+		database string
+	}{{&user, "/etc/passwd"}, {&group, "/etc/group"}} {
+		if _, err := strconv.ParseUint(*x.name, 10, 32); err != nil {
 			continue
 		}
-		c, ok := f.Files[i].Now.Write(want.Path, want.Permissions, want.Owner, want.Content, "")
-		if !ok { // a secret whose content only Observe saw
-			c = change.WriteFile{Path: want.Path, Mode: want.Permissions, Owner: want.Owner, Content: want.Content}
+		if *x.name == "0" {
+			*x.name = "root"
+			continue
 		}
-		c.Secret = secret(want)
+		if !v.Live() { // a tree's owners are told by number
+			continue
+		}
+		t, err := host.ReadText(v, x.database)
+		if err != nil {
+			return "", err
+		}
+		if name := nameOf(t.Content, *x.name); name != "" {
+			*x.name = name
+		}
+	}
+	return user + ":" + group, nil
+}
+
+// nameOf finds the name of an id in passwd(5) or group(5): the id is the third
+// field of both.
+func nameOf(database, id string) string {
+	for line := range strings.Lines(database) {
+		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) >= 3 && f[2] == id {
+			return f[0]
+		}
+	}
+	return ""
+}
+
+// Plan writes each file that isn't as asked.
+func Plan(spec config.Spec, f Facts) change.Plan {
+	var p change.Plan
+	for _, want := range spec.Files {
+		now := f.Files[want.Path]
+		if now.Dir {
+			p.Blocked = append(p.Blocked, fail.New(fail.Usage, "correct spec.files", "%s is a directory, and spec.files wants a file there", want.Path))
+			continue
+		}
+		owner := now.Wanted
+		if owner == "" {
+			owner = want.Owner
+		}
+		mode := octal(want.Permissions)
+		if now.Secret && now.Exists && now.SHA256 == sum(want.Content) {
+			now.Content = want.Content // the same: only mode and owner are left to compare
+		}
+		c, ok := now.Write(want.Path, mode, owner, want.Content, "")
+		if !ok {
+			continue
+		}
+		c.Secret = now.Secret || secret(want.Permissions, want.Content)
+		if c.Secret && c.Before != nil {
+			c.Before.Content = "" // it was never kept
+		}
 		p.Changes = append(p.Changes, c)
 	}
 	return p
+}
+
+// octal writes a mode as the host tells it: 0644.
+func octal(mode string) string {
+	n, err := strconv.ParseUint(mode, 8, 32)
+	if err != nil {
+		return mode
+	}
+	return host.Octal(uint32(n))
 }

@@ -3,6 +3,8 @@ package identity
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"strings"
 
 	"nodeagent/internal/change"
@@ -13,6 +15,10 @@ import (
 // Facts is what was observed.
 type Facts struct {
 	Hostname string `json:"hostname"`
+	// Static and Kernel are its parts, when a name is asked for: what is in
+	// /etc/hostname and what the kernel says now.
+	Static string `json:"static,omitempty"`
+	Kernel string `json:"kernel,omitempty"`
 	// CloudInit is set when cloud-init will write the name again at boot.
 	CloudInit bool `json:"cloudInit,omitempty"`
 }
@@ -27,6 +33,22 @@ func Observe(_ context.Context, v host.View, spec config.Spec) (Facts, error) {
 	if spec.Hostname == "" {
 		return f, nil
 	}
+	static, err := host.ReadText(v, "/etc/hostname")
+	if err != nil {
+		return f, err
+	}
+	for line := range strings.Lines(static.Content) { // hostname(5)
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && f.Static == "" {
+			f.Static = line
+		}
+	}
+	if v.Live() {
+		kernel, err := v.ReadFile("/proc/sys/kernel/hostname")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return f, err
+		}
+		f.Kernel = strings.TrimSpace(string(kernel))
+	}
 	if info, err := v.Stat("/etc/cloud/cloud.cfg"); err != nil || !info.Exists {
 		return f, err
 	}
@@ -37,7 +59,9 @@ func Observe(_ context.Context, v host.View, spec config.Spec) (Facts, error) {
 	names, _ := v.ReadDir("/etc/cloud/cloud.cfg.d") // absent on some hosts
 	paths := []string{"/etc/cloud/cloud.cfg"}
 	for _, n := range names {
-		paths = append(paths, "/etc/cloud/cloud.cfg.d/"+n)
+		if strings.HasSuffix(n, ".cfg") {
+			paths = append(paths, "/etc/cloud/cloud.cfg.d/"+n)
+		}
 	}
 	for _, p := range paths {
 		t, err := host.ReadText(v, p)
@@ -59,8 +83,14 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	if spec.Hostname == "" {
 		return p
 	}
-	if f.Hostname != spec.Hostname {
-		p.Changes = append(p.Changes, change.SetHostname{Name: spec.Hostname, Before: f.Hostname})
+	want := spec.Hostname
+	switch {
+	case f.Hostname != want:
+		p.Changes = append(p.Changes, change.SetHostname{Name: want, Before: f.Hostname})
+	case f.Kernel != "" && f.Kernel != want: // /etc/hostname was written without telling the kernel
+		p.Changes = append(p.Changes, change.SetHostname{Name: want, Before: f.Kernel})
+	case f.Static != want: // DHCP gave it, and may give another one next time
+		p.Changes = append(p.Changes, change.SetHostname{Name: want, Before: f.Static})
 	}
 	if f.CloudInit {
 		p.Warnings = append(p.Warnings, "cloud-init writes /etc/hostname again at every boot: give it this name in its user-data, or preserve_hostname: true")

@@ -3,13 +3,14 @@ package preflight
 import (
 	"fmt"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
 	"nodeagent/internal/fail"
+	"nodeagent/internal/kubelet/release"
 )
 
 const (
@@ -24,8 +25,10 @@ var notBefore = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 
 var nodeName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 
-// shared are DMI UUIDs that vendors left in whole series of boards.
-var shared = []string{"00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", "03000200-0400-0500-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc"}
+// shared are DMI UUIDs that vendors left in whole series of boards, besides
+// those of one digit only.
+var shared = []string{"03000200-0400-0500-0006-000700080009", "00020003-0004-0005-0006-000700080009", "01020304-0506-0708-090a-0b0c0d0e0f10",
+	"12345678-1234-5678-90ab-cddeefaabbcc", "4c4c4544-0000-2010-8020-80c04f202020"}
 
 // Plan changes nothing: it warns and blocks, everything at once.
 func Plan(spec config.Spec, f Facts) change.Plan {
@@ -34,7 +37,7 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	block := func(hint, format string, a ...any) {
 		p.Blocked = append(p.Blocked, fail.New(fail.Step, hint, format, a...))
 	}
-	minor := Minor(spec.Kubernetes.Version)
+	minor, _ := release.Minor(spec.Kubernetes.Version)
 	if minor < 31 || minor > 37 {
 		warn("Kubernetes %s is outside the releases 1.31 to 1.37 that nodeagent knows", spec.Kubernetes.Version)
 	}
@@ -43,10 +46,13 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	if name == "" {
 		name = s.Hostname
 	}
-	checkName(name, warn, block)
+	if name != "" || f.Live { // an image gets its name when it boots
+		checkName(name, warn, block)
+	}
 	if s.Cgroup == 1 {
+		demands, set := spec.Kubelet.Config["failCgroupV1"].(bool)
 		switch {
-		case minor >= 35:
+		case minor >= 35 && (demands || !set):
 			block("add the kernel argument systemd.unified_cgroup_hierarchy=1 (grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1) and reboot, or use Kubernetes 1.34",
 				"this host boots with cgroup v1, and the kubelet of %s refuses that", spec.Kubernetes.Version)
 		default:
@@ -78,8 +84,8 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	if f.Var.ReadOnly {
 		block("remount it read-write", "/var/lib is on a read-only filesystem")
 	}
-	if s.Now.Before(notBefore) {
-		block("start chronyd (or another NTP client) and run again", "the clock says %s: every certificate would be \"not yet valid\"", s.Now.Format(time.DateOnly))
+	if s.Now.Before(notBefore) || s.Now.After(notBefore.AddDate(50, 0, 0)) {
+		block("start chronyd (or another NTP client) and run again", "the clock says %s: no certificate would be valid then", s.Now.Format(time.DateOnly))
 	}
 	switch free := f.Var.FreeBytes; {
 	case f.Var.Type == "":
@@ -89,46 +95,59 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 		warn("/var/lib has only %s left; images need more unless /var/lib/containerd gets a disk of its own", change.Size(int64(free)))
 	}
 	if f.KubeletPort && !f.KubeletRuns && !f.Joined {
-		block("see who it is: ss -ltnp 'sport = :10250'", "something else listens on port 10250, which the kubelet needs")
+		if f.Listener != "" {
+			block("stop it, or have it listen elsewhere", "%s listens on port 10250, which the kubelet needs", f.Listener)
+		} else {
+			block("see who it is: ss -ltnp 'sport = :10250'", "something else listens on port 10250, which the kubelet needs")
+		}
 	}
 	if s.MemoryBytes > 0 && s.MemoryBytes < leastMem {
 		warn("the host has only %s of memory", change.Size(s.MemoryBytes))
 	}
-	if s.MachineID == "" || s.MachineID == "uninitialized" {
+	switch id := s.MachineID; {
+	case id == "" || id == "uninitialized":
 		warn("/etc/machine-id is empty: this host has no identity of its own yet")
+	case strings.Trim(id, "0123456789abcdef") != "" || len(id) != 32 || strings.Trim(id, id[:1]) == "":
+		warn("/etc/machine-id is %q, which can't be one of its own: make one with systemd-machine-id-setup", id)
 	}
-	for _, id := range shared {
-		if s.UUID == id {
-			warn("the DMI product UUID %s is one that many machines share; some storage and network plugins take them for one node", id)
-		}
+	if u := s.UUID; slices.Contains(shared, u) || u != "" && strings.Trim(u, u[:1]+"-") == "" {
+		warn("the DMI product UUID %s is one that many machines share; some storage and network plugins take them for one node", u)
 	}
 	return p
 }
 
+// longestName is the limit of label kubernetes.io/hostname, whose value is the
+// node's name.
+const longestName = 63
+
 func checkName(name string, warn func(string, ...any), block func(string, string, ...any)) {
 	lower := strings.ToLower(name)
-	suggestion := strings.Trim(regexp.MustCompile(`[^a-z0-9.-]+`).ReplaceAllString(lower, "-"), "-.")
 	switch {
-	case name == "" || lower == "localhost" || strings.HasPrefix(lower, "localhost."):
+	case name == "" || slices.Contains([]string{"localhost", "localhost4", "localhost6"}, lower) || strings.HasPrefix(lower, "localhost."):
 		block("set spec.hostname, or let DHCP give a name before this runs", "the host has no name of its own: it is %q", name)
-	case !nodeName.MatchString(lower) || len(lower) > 253:
-		block("set spec.hostname: "+suggestion, "host name %q can't be a node name: lower-case letters, digits, dashes and dots only", name)
+	case !nodeName.MatchString(lower):
+		block("set spec.hostname"+suggestion(lower), "host name %q can't be a node name: lower-case letters, digits, dashes and dots only", name)
+	case len(lower) > longestName:
+		block("set spec.hostname to a shorter one", "host name %s has %d characters; a node's has %d at most", name, len(lower), longestName)
 	case lower != name:
 		warn("the node will be called %s: node names are in lower case", lower)
 	}
 }
 
-// Minor is the minor number of a release: 35 of v1.35.4; 0 if there is none.
-func Minor(version string) int {
-	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
-	if len(parts) < 2 {
-		return 0
+var notInName = regexp.MustCompile(`[^a-z0-9.]+`)
+
+// suggestion is the nearest name that would do, if there is one.
+func suggestion(lower string) string {
+	var labels []string
+	for _, l := range strings.Split(notInName.ReplaceAllString(lower, "-"), ".") {
+		if l = strings.Trim(l, "-"); l != "" {
+			labels = append(labels, l)
+		}
 	}
-	n, err := strconv.Atoi(parts[1])
-	if err != nil {
-		return 0
+	if len(labels) == 0 {
+		return ""
 	}
-	return n
+	return ": " + strings.Join(labels, ".")
 }
 
 func kernelVersion(release string) [2]int {

@@ -5,12 +5,17 @@ package preflight
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 
 	"nodeagent/internal/config"
 	"nodeagent/internal/host"
+	"nodeagent/internal/prereq/preflight/sockets"
 )
+
+// kubeletPort is where the API server reaches kubelet.
+const kubeletPort = 10250
 
 // Facts is what was observed.
 type Facts struct {
@@ -22,6 +27,7 @@ type Facts struct {
 	Systemd     bool            `json:"systemd"`
 	KubeletPort bool            `json:"kubeletPort,omitempty"` // something listens on 10250
 	KubeletRuns bool            `json:"kubeletRuns,omitempty"`
+	Listener    string          `json:"listener,omitempty"` // who does, when it can be told and isn't kubelet
 	Joined      bool            `json:"joined,omitempty"`
 }
 
@@ -47,12 +53,15 @@ func Observe(ctx context.Context, v host.View, _ config.Spec) (Facts, error) {
 		return f, err
 	}
 	f.Systemd = info.Exists
+	var socket uint64
 	for _, p := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		b, err := v.ReadFile(p)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
-		f.KubeletPort = f.KubeletPort || listens(string(b), 10250)
+		if inode, ok := sockets.Listener(string(b), kubeletPort); ok {
+			f.KubeletPort, socket = true, inode
+		}
 	}
 	if f.KubeletPort {
 		units, err := v.Units(ctx, []string{"kubelet.service"})
@@ -60,26 +69,31 @@ func Observe(ctx context.Context, v host.View, _ config.Spec) (Facts, error) {
 			return f, err
 		}
 		f.KubeletRuns = units["kubelet.service"].ActiveState == "active" || units["kubelet.service"].ActiveState == "activating"
+		if !f.KubeletRuns {
+			f.Listener = owner(v, socket)
+		}
 	}
 	info, err = v.Stat(host.KubeletConf)
 	f.Joined = info.Exists
 	return f, err
 }
 
-// listens reads /proc/net/tcp or tcp6 (proc(5)): state 0A is LISTEN, addresses
-// and ports are hexadecimal.
-func listens(table string, port int) bool {
-	want := strings.ToUpper(hex4(port))
-	for line := range strings.Lines(table) {
-		f := strings.Fields(line)
-		if len(f) > 3 && f[3] == "0A" && strings.HasSuffix(f[1], ":"+want) {
-			return true
+// owner names the process that holds a socket; empty when it can't be told:
+// others' sockets show only to root.
+func owner(v host.View, inode uint64) string {
+	want := fmt.Sprintf("socket:[%d]", inode)
+	pids, _ := v.ReadDir("/proc")
+	for _, pid := range pids {
+		if strings.Trim(pid, "0123456789") != "" {
+			continue
+		}
+		open, _ := v.ReadDir("/proc/" + pid + "/fd") // gone meanwhile, or not ours
+		for _, fd := range open {
+			if info, err := v.Stat("/proc/" + pid + "/fd/" + fd); err == nil && info.Link == want {
+				name, _ := v.ReadFile("/proc/" + pid + "/comm")
+				return fmt.Sprintf("%s (pid %s)", strings.TrimSpace(string(name)), pid)
+			}
 		}
 	}
-	return false
-}
-
-func hex4(n int) string {
-	const digits = "0123456789abcdef"
-	return string([]byte{digits[n>>12&15], digits[n>>8&15], digits[n>>4&15], digits[n&15]})
+	return ""
 }

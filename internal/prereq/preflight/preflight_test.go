@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,14 +52,23 @@ func TestWhatStopsAJoinIsToldBeforehand(t *testing.T) {
 		"kernel 4.18 and 1.34": {func(f *Facts, s *config.Spec) {
 			f.System.Kernel, s.Kubernetes.Version = "4.18.0-553.el8_10.x86_64", "v1.34.1"
 		}, "", "", ""},
-		"a clock in the past":   {func(f *Facts, _ *config.Spec) { f.System.Now = time.Date(2016, 1, 1, 0, 0, 0, 0, time.UTC) }, "the clock says 2016-01-01", "chronyd", ""},
-		"no space":              {func(f *Facts, _ *config.Spec) { f.Var.FreeBytes = 100 << 20 }, "/var/lib has only 100.0 MiB left", "free at least", ""},
-		"little space":          {func(f *Facts, _ *config.Spec) { f.Var.FreeBytes = 3 << 30 }, "", "", "/var/lib has only 3.0 GiB left"},
-		"a foreign listener":    {func(f *Facts, _ *config.Spec) { f.KubeletPort = true }, "something else listens on port 10250", "ss -ltnp", ""},
-		"a kubelet of our own":  {func(f *Facts, _ *config.Spec) { f.KubeletPort, f.KubeletRuns = true, true }, "", "", ""},
-		"an architecture":       {func(f *Facts, _ *config.Spec) { f.System.Arch = "riscv64" }, "machine type riscv64", "x86_64", ""},
-		"no systemd":            {func(f *Facts, _ *config.Spec) { f.Systemd = false }, "systemd isn't running", "systemd manages", ""},
-		"a cloned board":        {func(f *Facts, _ *config.Spec) { f.System.UUID = shared[2] }, "", "", "that many machines share"},
+		"a clock in the past":         {func(f *Facts, _ *config.Spec) { f.System.Now = time.Date(2016, 1, 1, 0, 0, 0, 0, time.UTC) }, "the clock says 2016-01-01", "chronyd", ""},
+		"no space":                    {func(f *Facts, _ *config.Spec) { f.Var.FreeBytes = 100 << 20 }, "/var/lib has only 100.0 MiB left", "free at least", ""},
+		"little space":                {func(f *Facts, _ *config.Spec) { f.Var.FreeBytes = 3 << 30 }, "", "", "/var/lib has only 3.0 GiB left"},
+		"a foreign listener":          {func(f *Facts, _ *config.Spec) { f.KubeletPort = true }, "something else listens on port 10250", "ss -ltnp", ""},
+		"a kubelet of our own":        {func(f *Facts, _ *config.Spec) { f.KubeletPort, f.KubeletRuns = true, true }, "", "", ""},
+		"an architecture":             {func(f *Facts, _ *config.Spec) { f.System.Arch = "riscv64" }, "machine type riscv64", "x86_64", ""},
+		"no systemd":                  {func(f *Facts, _ *config.Spec) { f.Systemd = false }, "systemd isn't running", "systemd manages", ""},
+		"a cloned board":              {func(f *Facts, _ *config.Spec) { f.System.UUID = shared[0] }, "", "", "that many machines share"},
+		"all digits equal":            {func(f *Facts, _ *config.Spec) { f.System.UUID = "ffffffff-ffff-ffff-ffff-ffffffffffff" }, "", "", "that many machines share"},
+		"a machine id of zeros":       {func(f *Facts, _ *config.Spec) { f.System.MachineID = "00000000000000000000000000000000" }, "", "", "can't be one of its own"},
+		"a clock far ahead":           {func(f *Facts, _ *config.Spec) { f.System.Now = time.Date(2106, 2, 7, 0, 0, 0, 0, time.UTC) }, "the clock says 2106", "chronyd", ""},
+		"a long name":                 {func(f *Facts, _ *config.Spec) { f.System.Hostname = strings.Repeat("a", 63) + ".b" }, "has 65 characters", "shorter", ""},
+		"dashes at the edges":         {func(f *Facts, _ *config.Spec) { f.System.Hostname = "-a-.b" }, "can't be a node name", "spec.hostname: a.b", ""},
+		"only the node's name counts": {func(f *Facts, s *config.Spec) { f.System.Hostname, s.Hostname = "server_one", "node1" }, "", "", ""},
+		"cgroup v1 as wanted": {func(f *Facts, s *config.Spec) {
+			f.System.Cgroup, s.Kubelet.Config = 1, map[string]any{"failCgroupV1": false}
+		}, "", "", "boots with cgroup v1"},
 		"no machine id":         {func(f *Facts, _ *config.Spec) { f.System.MachineID = "" }, "", "", "/etc/machine-id is empty"},
 		"an unknown Kubernetes": {func(_ *Facts, s *config.Spec) { s.Kubernetes.Version = "v1.29.1" }, "", "", "outside the releases"},
 	} {
@@ -90,16 +100,18 @@ func TestEverythingWrongIsListedAtOnce(t *testing.T) {
 	require.Len(t, Plan(config.Default().Spec, f).Blocked, 4)
 }
 
-func TestListenersAreFoundInBothTables(t *testing.T) {
-	v4 := "  sl  local_address rem_address   st tx_queue\n   0: 00000000:280A 00000000:0000 0A 00000000:00000000\n"
-	v6 := "  sl  local_address                         remote_address                        st\n   0: 00000000000000000000000000000000:280A 00000000000000000000000000000000:0000 0A 00000000\n"
-	require.True(t, listens(v4, 10250))
-	require.True(t, listens(v6, 10250))
-	require.False(t, listens(v4, 22))
-	require.False(t, listens("   0: 0100007F:280A 0100007F:9999 01 0:0\n", 10250), "an established connection listens to nothing")
+func TestWhoHoldsKubeletsPortIsNamed(t *testing.T) {
+	w := hosttest.Rocky9()
+	w.Files["/proc/net/tcp"] = hosttest.File{Content: "  sl\n   0: 00000000:280A 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0\n"}
+	w.Files["/proc/99/fd/3"] = hosttest.File{Link: "socket:[4711]"}
+	w.Files["/proc/99/comm"] = hosttest.File{Content: "socat\n"}
+	f, err := Observe(context.Background(), w, config.Default().Spec)
+	require.NoError(t, err)
+	require.ErrorContains(t, Plan(config.Default().Spec, f).Blocked[0], "socat (pid 99) listens on port 10250")
 }
 
-func FuzzListens(f *testing.F) {
-	f.Add("   0: 00000000:280A 00000000:0000 0A\n")
-	f.Fuzz(func(_ *testing.T, s string) { listens(s, 10250) })
+func TestAnImageIsNotBlamedForNotRunning(t *testing.T) {
+	p := Plan(config.Default().Spec, Facts{})
+	require.Empty(t, p.Blocked)
+	require.Empty(t, p.Warnings)
 }

@@ -1,0 +1,84 @@
+package files
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"nodeagent/internal/change"
+	"nodeagent/internal/config"
+	"nodeagent/internal/host/hosttest"
+)
+
+func spec(files ...config.File) config.Spec {
+	s := config.Default().Spec
+	s.Files = files
+	return s
+}
+
+func observe(t *testing.T, w *hosttest.World, s config.Spec) Facts {
+	f, err := Observe(context.Background(), w, s)
+	require.NoError(t, err)
+	return f
+}
+
+func TestFilesAreWrittenOnce(t *testing.T) {
+	w := hosttest.Rocky9()
+	w.Files["/etc/passwd"] = hosttest.File{Content: "root:x:0:0::/root:/bin/sh\nalice:x:1000:1000::/:/bin/sh\n"}
+	w.Files["/etc/group"] = hosttest.File{Content: "root:x:0:\nstaff:x:50:alice\n"}
+	w.Files["/etc/changed"] = hosttest.File{Content: "old", Mode: "0600"}
+	s := spec(
+		config.File{Path: "/etc/new", Owner: "root:root", Permissions: "0644", Content: "a\n"},
+		config.File{Path: "/etc/changed", Owner: "1000:50", Permissions: "00664", Content: "new"},
+		config.File{Path: "/etc/empty", Owner: "0:0", Permissions: "0600", Content: ""},
+	)
+	p := Plan(s, observe(t, w, s))
+	require.Len(t, p.Changes, 3)
+	require.Equal(t, "alice:staff", p.Changes[1].(change.WriteFile).Owner)
+	require.Equal(t, "0664", p.Changes[1].(change.WriteFile).Mode)
+	require.Equal(t, "root:root", p.Changes[2].(change.WriteFile).Owner)
+	for _, c := range p.Changes {
+		require.NoError(t, w.Apply(context.Background(), c, nil))
+	}
+	require.Empty(t, Plan(s, observe(t, w, s)).Changes)
+	w.Files["/etc/new"] = hosttest.File{Content: "a\n", Mode: "0666"}
+	require.Len(t, Plan(s, observe(t, w, s)).Changes, 1, "a mode that differs")
+}
+
+func TestSecretContentIsInNoPlanAndInNoFacts(t *testing.T) {
+	w := hosttest.Rocky9()
+	w.Files["/etc/a"] = hosttest.File{Content: "hunter1", Mode: "0600"}
+	w.Files["/etc/b"] = hosttest.File{Content: "hunter2", Mode: "0600"}
+	s := spec(
+		config.File{Path: "/etc/a", Owner: "root:root", Permissions: "0600", Content: "hunter3"},
+		config.File{Path: "/etc/b", Owner: "root:root", Permissions: "0644", Content: "hunter4"},
+		config.File{Path: "/etc/key", Owner: "root:root", Permissions: "0644", Content: "-----BEGIN PRIVATE KEY-----\nhunter5"},
+	)
+	f := observe(t, w, s)
+	all, err := json.Marshal(f)
+	require.NoError(t, err)
+	for _, c := range Plan(s, f).Changes {
+		b, err := change.Encode(c)
+		require.NoError(t, err)
+		all = append(all, b...)
+		require.NoError(t, w.Apply(context.Background(), c, nil))
+	}
+	require.NotContains(t, string(all), "hunter")
+	require.Equal(t, "hunter3", w.Files["/etc/a"].Content)
+	require.Empty(t, Plan(s, observe(t, w, s)).Changes)
+}
+
+func TestFactsOfAnotherConfigurationMakeAPlanToo(t *testing.T) {
+	s := spec(config.File{Path: "/etc/new", Owner: "root:root", Permissions: "0644", Content: "a\n"})
+	require.Len(t, Plan(s, Facts{}).Changes, 1)
+}
+
+func TestADirectoryIsNotReplaced(t *testing.T) {
+	w := hosttest.Rocky9()
+	s := spec(config.File{Path: "/etc/yum.repos.d", Owner: "root:root", Permissions: "0644"})
+	p := Plan(s, observe(t, w, s))
+	require.Empty(t, p.Changes)
+	require.ErrorContains(t, p.Blocked[0], "/etc/yum.repos.d is a directory")
+}
