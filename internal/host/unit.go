@@ -263,7 +263,8 @@ func (l *Linux) lastJournal(ctx context.Context, unit string) string {
 // lastWords is lastJournal since a moment.
 func (l *Linux) lastWords(ctx context.Context, unit string, since time.Time) string {
 	if unit == "kubelet.service" {
-		return l.kubeletError(ctx, since)
+		text, _ := l.kubeletError(ctx, since)
+		return text
 	}
 	args := []string{"--no-pager", "--quiet", "--output=cat", "--unit=" + unit, "--lines=30"}
 	if !since.IsZero() {
@@ -276,27 +277,37 @@ func (l *Linux) lastWords(ctx context.Context, unit string, since time.Time) str
 	return lastOwnLine(unit, string(r.stdout))
 }
 
-// lastOwnLine picks the last line that isn't systemd's own report about the
-// unit, else the last line. What systemd says of a program that it could not
-// even start is worth more than nothing.
+// systemdsLines are how systemd's reports about a unit begin, besides those
+// that begin with the unit's name.
+var systemdsLines = []string{"Starting ", "Started ", "Stopping ", "Stopped ", "Failed to start ", "Dependency failed for ", "Reloading ", "Reloaded ", "Finished "}
+
+// lastOwnLine picks the last line that isn't systemd's report about the unit.
+// When there is none, systemd could not even start the program: its last line
+// that tells why is taken.
 func lastOwnLine(unit, journal string) string {
-	last := ""
+	why, last := "", ""
 	lines := strings.Split(strings.TrimSpace(journal), "\n")
-	for i := len(lines) - 1; i >= 0; i-- {
-		line := strings.TrimSpace(lines[i])
+	for _, line := range slices.Backward(lines) {
+		line = strings.TrimSpace(line)
 		if line == "" {
 			continue
 		}
 		if last == "" {
 			last = line
 		}
-		about := strings.HasPrefix(line, unit+": ")
-		for _, verb := range []string{"Starting ", "Started ", "Stopping ", "Stopped ", "Failed to start ", "Dependency failed for ", "Reloading ", "Reloaded ", "Finished "} {
-			about = about || strings.HasPrefix(line, verb) && (strings.HasSuffix(line, ".") || strings.HasSuffix(line, "..."))
+		report, about := strings.CutPrefix(line, unit+": ")
+		if about && why == "" && strings.HasPrefix(report, "Failed ") && !strings.HasPrefix(report, "Failed with result") {
+			why = report
+		}
+		for _, begin := range systemdsLines {
+			about = about || strings.HasPrefix(line, begin) && strings.HasSuffix(line, ".")
 		}
 		if !about {
 			return line
 		}
+	}
+	if why != "" {
+		return why
 	}
 	return last
 }
