@@ -87,7 +87,14 @@ func (l *Linux) unit(ctx context.Context, name string) (Unit, error) {
 	if err != nil {
 		return Unit{}, fmt.Errorf("asking systemd about %s: %w", name, err)
 	}
-	return unitOf(p), nil
+	u := unitOf(p)
+	if strings.HasSuffix(name, ".swap") {
+		for _, k := range []string{"WantedBy", "RequiredBy"} {
+			units, _ := p[k].([]string)
+			u.WantedBy = append(u.WantedBy, units...)
+		}
+	}
+	return u, nil
 }
 
 // unitOf reads properties of org.freedesktop.systemd1(5).

@@ -142,6 +142,8 @@ type Unit struct {
 	SourcePath    string `json:"sourcePath,omitempty"` // what a generator made it from: /etc/fstab
 	What          string `json:"what,omitempty"`       // .swap units: the device or file
 	StartedAt     int64  `json:"startedAt,omitempty"`  // ActiveEnterTimestamp, µs since the epoch
+	// WantedBy are the units that pull a .swap unit in.
+	WantedBy []string `json:"wantedBy,omitempty"`
 }
 
 // BlockDevice is a disk, partition or anything stacked on one.

@@ -109,7 +109,10 @@ func planUnit(f Facts, name string, u host.Unit) (c change.Change, ok bool) {
 		if strings.HasPrefix(u.UnitFileState, "enabled") {
 			return change.SetUnit{Unit: name, Disable: true, Why: "it turns on swap at boot"}, true
 		}
-		return change.MaskUnit{Unit: name, Why: "its unit file " + u.FragmentPath + " can't be disabled (" + u.UnitFileState + ")"}, true
+		if u.UnitFileState == "static" && len(u.WantedBy) == 0 && u.ActiveState != "active" {
+			return nil, false // as after it was disabled: nothing pulls it in
+		}
+		return change.MaskUnit{Unit: name, Why: u.FragmentPath + " can't be disabled: it is " + u.UnitFileState}, true
 	}
 	switch {
 	case forgotten(f, u):

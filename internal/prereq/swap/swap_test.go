@@ -78,6 +78,12 @@ func TestEveryOriginOfSwapIsTurnedOffForGood(t *testing.T) {
 		"a unit that something wants but nothing enables": {func(w *hosttest.World) {
 			w.UnitStates["var-swapfile.swap"] = host.Unit{LoadState: "loaded", ActiveState: "active", UnitFileState: "static", FragmentPath: "/etc/systemd/system/var-swapfile.swap"}
 		}, "mask:var-swapfile.swap"},
+		"a unit that something wants, and that doesn't run": {func(w *hosttest.World) {
+			w.UnitStates["var-swapfile.swap"] = host.Unit{LoadState: "loaded", ActiveState: "inactive", UnitFileState: "static", FragmentPath: "/usr/lib/systemd/system/var-swapfile.swap", WantedBy: []string{"app.service"}}
+		}, "mask:var-swapfile.swap"},
+		"a unit without an install section that was enabled by hand, after it was disabled": {func(w *hosttest.World) {
+			w.UnitStates["var-swapfile.swap"] = host.Unit{LoadState: "loaded", ActiveState: "inactive", UnitFileState: "static", FragmentPath: "/etc/systemd/system/var-swapfile.swap"}
+		}, ""},
 		"a unit that is disabled": {func(w *hosttest.World) {
 			w.UnitStates["var-swapfile.swap"] = host.Unit{LoadState: "loaded", ActiveState: "inactive", UnitFileState: "disabled", FragmentPath: "/etc/systemd/system/var-swapfile.swap"}
 		}, ""},
