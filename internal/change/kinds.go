@@ -252,6 +252,9 @@ type SetSysctl struct {
 
 func (c SetSysctl) ID() string { return "sysctl:" + c.Key }
 func (c SetSysctl) Summary() string {
+	if c.Before == "" { // it comes with a module that is loaded first
+		return fmt.Sprintf("set %s = %s", c.Key, c.Value)
+	}
 	return fmt.Sprintf("set %s = %s (was %s)", c.Key, c.Value, c.Before)
 }
 func (c SetSysctl) Diff() string { return "" }
