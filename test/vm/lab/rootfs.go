@@ -60,16 +60,15 @@ func (c *cache) rootfs(ctx context.Context, extra []string) (string, error) {
 			return err
 		}
 		root := filepath.Join(dir, "rootfs")
-		mirror := "deb http://deb.debian.org/debian"
 		cmd := command{env: []string{"LAB_SEED=" + seed, "LAB_DEBS=" + strings.Join(repackaged, " ")}}
 		args := []string{"--mode=root", "--variant=minbase", "--components=main",
 			"--include=" + strings.Join(packages, ","), "--customize-hook=" + hook}
 		for _, path := range leftOut {
 			args = append(args, "--dpkgopt=path-exclude="+path)
 		}
-		args = append(args, suite, root,
-			mirror+" "+suite+" main", mirror+" "+suite+"-updates main",
-			"deb http://deb.debian.org/debian-security "+suite+"-security main")
+		// Without a mirror mmdebstrap takes the distribution's own, with its
+		// updates and security.
+		args = append(args, suite, root)
 		_, err := cmd.run(ctx, "mmdebstrap", args...)
 		if err != nil {
 			return err
