@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"nodeagent/internal/firewall/port"
 )
 
 var (
@@ -27,9 +29,6 @@ var (
 	labelValue  = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
 	flagName    = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 )
-
-// labelLimit is the longest label in bytes: mkfs.xfs(8), mke2fs(8).
-var labelLimit = map[string]int{"xfs": 12, "ext4": 16}
 
 // checker collects problems at the place where the value stands.
 type checker struct {
@@ -200,7 +199,7 @@ func (k *checker) kernel(s *Spec) {
 func (k *checker) firewall(s *Spec) {
 	for i, p := range s.Firewall.Allow {
 		at := fmt.Sprintf("spec.firewall.allow[%d]", i)
-		if !portForm(p) {
+		if _, err := port.Parse(p); err != nil {
 			k.bad(at, "such as 10250/tcp or 30000-32767/udp", "%q is not a port or a range of ports", p)
 		}
 	}
@@ -216,24 +215,6 @@ func (k *checker) firewall(s *Spec) {
 			k.bad(at, "write "+p.Masked().String(), "%s has bits set beyond its prefix", c)
 		}
 	}
-}
-
-// portForm accepts PORT/PROTO and LOW-HIGH/PROTO with tcp, udp or sctp.
-func portForm(s string) bool {
-	ports, proto, ok := strings.Cut(s, "/")
-	if !ok || !slices.Contains([]string{"tcp", "udp", "sctp"}, proto) {
-		return false
-	}
-	low, high, isRange := strings.Cut(ports, "-")
-	a, err := strconv.ParseUint(low, 10, 16)
-	if err != nil || a == 0 {
-		return false
-	}
-	if !isRange {
-		return true
-	}
-	b, err := strconv.ParseUint(high, 10, 16)
-	return err == nil && b >= a
 }
 
 func (k *checker) kubelet(s *Spec) {

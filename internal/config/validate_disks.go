@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"nodeagent/internal/disk/label"
 )
 
 // disks checks what facts about no host are needed for.
@@ -28,15 +30,15 @@ func (k *checker) disks(s *Spec) {
 		}
 		once(mounts, at+".mountPath", "mount path", d.MountPath)
 		once(labels, at+".filesystem.label", "label", d.Filesystem.Label)
-		label := d.Filesystem.Label
-		if limit := labelLimit[d.Filesystem.Type]; len(label) > limit {
-			k.bad(at+".filesystem.label", fmt.Sprintf("%s labels have %d bytes at most", d.Filesystem.Type, limit), "%q has %d bytes", label, len(label))
+		name := d.Filesystem.Label
+		if limit := label.Limit(d.Filesystem.Type); len(name) > limit {
+			k.bad(at+".filesystem.label", fmt.Sprintf("%s labels have %d bytes at most", d.Filesystem.Type, limit), "%q has %d bytes", name, len(name))
 		}
-		if strings.ContainsAny(label, "/\\\" \t\n'") {
-			k.bad(at+".filesystem.label", "letters, digits, dots, dashes, underscores", "%q can't be mounted by label", label)
+		if strings.ContainsAny(name, "/\\\" \t\n'") {
+			k.bad(at+".filesystem.label", "letters, digits, dots, dashes, underscores", "%q can't be mounted by label", name)
 		}
-		if d.Select.Label != "" && d.Select.Label != label {
-			k.bad(at+".filesystem.label", "leave filesystem.label away", "%q differs from select.label %q", label, d.Select.Label)
+		if d.Select.Label != "" && d.Select.Label != name {
+			k.bad(at+".filesystem.label", "leave filesystem.label away", "%q differs from select.label %q", name, d.Select.Label)
 		}
 		for j, o := range d.MountOptions {
 			if o == "" || strings.ContainsAny(o, " \t\n,") {
