@@ -50,7 +50,7 @@ func decide(d config.Disk, x host.BlockDevice, f Facts) (*change.MakeFilesystem,
 		if d.Keep || x.FSType != "" {
 			why = append(why, fmt.Sprintf("wanted is %s labelled %q", d.Filesystem.Type, d.Filesystem.Label))
 		}
-		return nil, refuse(mine+"; if its data may go, save what you need and empty it by hand", "%s", strings.Join(why, "; "))
+		return nil, refuse(mine+"; if its data may go, make the filesystem with that label by hand, which is adopted, or write zeros over the whole disk", "%s", strings.Join(why, "; "))
 	}
 	if d.Keep {
 		return nil, refuse("attach the disk that holds the data; only without keep a blank disk is formatted", "it is blank, but keep says that it holds data")

@@ -26,8 +26,8 @@ func (l *Linux) Probe(ctx context.Context, d BlockDevice) (BlockDevice, error) {
 func (l *Linux) probe(ctx context.Context, d BlockDevice) (BlockDevice, error) {
 	d.Probed = true
 	d.FSType, d.Label, d.FSUUID, d.PTType = "", "", "", ""
-	d.Signatures, d.Ambivalent, d.Busy, d.Unreadable, d.NonZero, d.Unfinished, d.Claim = nil, false, "", "", false, false, ""
-	if err := readEnds(&d); err != nil {
+	d.Signatures, d.Ambivalent, d.Busy, d.Unreadable, d.NonZero, d.NonZeroAt, d.Unfinished, d.Claim = nil, false, "", "", false, 0, false, ""
+	if err := readBytes(&d); err != nil {
 		d.Unreadable = err.Error()
 		return d, nil
 	}
@@ -35,8 +35,8 @@ func (l *Linux) probe(ctx context.Context, d BlockDevice) (BlockDevice, error) {
 	if err != nil {
 		return d, err
 	}
-	// blkid(8): 0 found, 2 nothing found or not readable (which readEnds has
-	// ruled out), 8 ambivalent, else an error.
+	// blkid(8): 0 found, 2 nothing found or not readable (which readBytes
+	// has ruled out), 8 ambivalent, else an error.
 	switch r.exit {
 	case 0:
 		tags := parseBlkid(r.stdout)
@@ -61,8 +61,9 @@ func (l *Linux) probe(ctx context.Context, d BlockDevice) (BlockDevice, error) {
 }
 
 // readEnds opens the device exclusively, which fails while the kernel uses it
-// in any namespace, and reads its first and last MiB.
-func readEnds(d *BlockDevice) error {
+// in any namespace, reads its first and last MiB, and when these are zeros
+// looks for data elsewhere.
+func readBytes(d *BlockDevice) error {
 	f, err := openExclusive(d.Path)
 	if errors.Is(err, syscall.EBUSY) {
 		d.Busy = "the kernel has it in use (mounted, swap, or a member of RAID, LVM, device-mapper or multipath)"
@@ -87,25 +88,17 @@ func readEnds(d *BlockDevice) error {
 	if _, err := f.ReadAt(tail, size-n); err != nil {
 		return fmt.Errorf("reading the end: %w", err)
 	}
-	d.NonZero = !zero(head) || !zero(tail)
 	d.Unfinished = unfinished(head)
 	if at := claimOffset(size) - (size - n); at >= 0 && at+claimSize <= n {
 		d.Claim = readClaim(tail[at : at+claimSize])
 	}
-	return nil
+	at, err := firstNonZero(f, size)
+	d.NonZero, d.NonZeroAt = at >= 0, max(at, 0)
+	return err
 }
 
 func openExclusive(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_EXCL|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
-}
-
-func zero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // unfinished tells from the start of a device whether the superblock there was
@@ -125,8 +118,8 @@ func unfinished(head []byte) bool {
 
 // NotBlank lists everything that speaks against formatting a device; none
 // means that it is provably blank. One tool's silence is no proof: an
-// exclusive open, reads at both ends, blkid, wipefs and the kernel's own
-// tables must agree.
+// exclusive open, the bytes that mustBeZero names, blkid, wipefs and the
+// kernel's own tables must agree.
 func (d BlockDevice) NotBlank() []string {
 	var out []string
 	say := func(bad bool, format string, a ...any) {
@@ -144,7 +137,7 @@ func (d BlockDevice) NotBlank() []string {
 	say(d.Busy != "" && len(d.Mounts) == 0 && !d.Swap, "it can't be opened exclusively: %s", d.Busy)
 	say(len(d.Signatures) > 0, "wipefs finds %s", strings.Join(d.Signatures, ", "))
 	say(d.Claim != "", "a format of nodeagent was cut off on it (uuid %s)", d.Claim)
-	say(d.NonZero && len(out) == 0, "its first or last MiB is not all zeros, so something may be on it that no tool knows")
+	say(d.NonZero && len(out) == 0, "it is not all zeros (byte %d isn't), so something may be on it that no tool knows", d.NonZeroAt)
 	say(!d.Probed && len(out) == 0, "it has not been probed")
 	return out
 }

@@ -2,25 +2,27 @@ package host
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"syscall"
 )
 
-// mkfs.xfs begins with a superblock that has the filesystem's UUID and says
-// that it is unfinished. mkfs.ext4 does the contrary: it erases the place of
-// the superblock first and fills it last, so a format that is cut off leaves
-// bytes that no tool can name. A claim says whose they are: one sector near
-// the end, where ext4 has free space, written before mkfs.ext4 starts and
-// erased when its result is on the platter.
+// A format that is cut off leaves bytes that no tool can name: mkfs.ext4 erases
+// the place of the superblock first and fills it last, and after a power cut
+// any part of what mkfs.xfs wrote may be there without the superblock that it
+// begins with. A claim says whose they are: one sector near the end, where both
+// have free space, written before mkfs starts and erased when its result is on
+// the platter.
 const (
 	claimSize = 512
 	claimText = "nodeagent is making the filesystem "
 )
 
 // claimOffset is within the last MiB, which Probe reads, and before the last
-// 64 KiB, which mkfs.ext4 clears.
+// 128 KiB, which mkfs clears.
 func claimOffset(size int64) int64 { return (size - mib/2) / 4096 * 4096 }
 
 func claimSector(uuid string) []byte {
@@ -37,6 +39,16 @@ func readClaim(sector []byte) string {
 		return ""
 	}
 	return uuid
+}
+
+// claimDevice claims a device that nobody else has in use. mkfs opens it
+// exclusively too, so it is closed before.
+func claimDevice(path, uuid string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_EXCL|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(claim(f, uuid), f.Close())
 }
 
 // claim marks the device and returns when the mark is on the platter.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"os"
 	"os/exec"
@@ -307,8 +308,9 @@ func TestARealFormatThatWasCutOffIsResumedOnlyWithItsIntent(t *testing.T) {
 
 func TestMkfsKilledAtAnyWriteIsResumed(t *testing.T) {
 	for fstype, args := range map[string][]string{"xfs": {"-q", "-K", "-L", "na-kill", "-m"}, "ext4": {"-q", "-E", "nodiscard", "-L", "na-kill", "-U"}} {
-		for _, n := range []string{"1", "2", "5", "17", "60", "300"} {
-			t.Run(fstype+" at write "+n, func(t *testing.T) {
+		for _, n := range []string{"1", "2", "5", "17", "60", "300", "60 with its first writes lost"} {
+			n, lost := strings.CutSuffix(n, " with its first writes lost")
+			t.Run(fmt.Sprint(fstype, " at write ", n, " lost ", lost), func(t *testing.T) {
 				needLoops(t, "strace", "mkfs."+fstype)
 				b := newBench(t)
 				dev := b.disk(t, imageSize)
@@ -317,14 +319,16 @@ func TestMkfsKilledAtAnyWriteIsResumed(t *testing.T) {
 				uuid := intent.UUID
 				if fstype == "xfs" {
 					uuid = "uuid=" + uuid
-				} else {
-					f, err := os.OpenFile(dev, os.O_RDWR, 0)
-					require.NoError(t, err)
-					require.NoError(t, host.Claim(f, intent.UUID))
-					require.NoError(t, f.Close())
 				}
+				f, err := os.OpenFile(dev, os.O_RDWR, 0)
+				require.NoError(t, err)
+				require.NoError(t, host.Claim(f, intent.UUID))
+				require.NoError(t, f.Close())
 				cmd := exec.Command("strace", append(append([]string{"-f", "-o", os.DevNull, "-e", "trace=pwrite64", "-e", "inject=pwrite64:signal=KILL:when=" + n, "mkfs." + fstype}, args...), uuid, dev)...)
 				_ = cmd.Run() // killed, or done before its nth write
+				if lost {
+					at(t, dev, 0, make([]byte, 4096))
+				}
 				encoded, err := change.Encode(intent)
 				require.NoError(t, err)
 				b.journal, err = journal.Entry{Event: journal.Intent, Step: "disks", ID: intent.ID(), Change: encoded}.Line()

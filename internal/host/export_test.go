@@ -36,3 +36,14 @@ func (k Linked) VerifyMount(c change.Mount, device string) error { return k.veri
 
 // Claim is what a format of ext4 begins with.
 func Claim(f *os.File, uuid string) error { return claim(f, uuid) }
+
+// Span is a range of bytes.
+type Span struct{ At, Size int64 }
+
+// MustBeZero is what is read of a device before it counts as blank.
+func MustBeZero(size int64) (out []Span) {
+	for _, s := range mustBeZero(size) {
+		out = append(out, Span{s.at, s.size})
+	}
+	return out
+}

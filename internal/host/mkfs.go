@@ -134,10 +134,8 @@ func (l *Linux) mkfs(ctx context.Context, c change.MakeFilesystem, d BlockDevice
 	if err != nil {
 		return err
 	}
-	if c.Type == "ext4" {
-		if err := claim(f, c.UUID); err != nil {
-			return err
-		}
+	if err := claimDevice(d.Path, c.UUID); err != nil {
+		return err
 	}
 	if _, err := l.must(ctx, p); err != nil {
 		return fail.Wrap(fail.Step, err, "see the kernel's log for errors of the device: dmesg", "%s (%s) could not be formatted", c.Device, d.Path)

@@ -178,7 +178,8 @@ type BlockDevice struct {
 	Ambivalent bool     `json:"ambivalent,omitempty"` // blkid -p exit 8
 	Busy       string   `json:"busy,omitempty"`       // why O_EXCL failed
 	Unreadable string   `json:"unreadable,omitempty"` // why it can't be opened, read or probed
-	NonZero    bool     `json:"nonZero,omitempty"`    // first or last MiB holds bytes other than zero
+	NonZero    bool     `json:"nonZero,omitempty"`    // among the bytes that a blank device has as zeros one is not
+	NonZeroAt  int64    `json:"nonZeroAt,omitempty"`  // offset of the first such byte that was read
 	Unfinished bool     `json:"unfinished,omitempty"` // its own superblock says that mkfs has not come to its end
 	Claim      string   `json:"claim,omitempty"`      // UUID of a filesystem that nodeagent began to make and did not finish
 }
