@@ -24,6 +24,7 @@ type Guest struct {
 
 	lab     *Lab
 	dir     string
+	root    string // the image that can't be written, of an immutable guest
 	tap     string
 	mac     string
 	seed    []File
@@ -60,11 +61,16 @@ func (l *Lab) NewGuest(ctx context.Context, f Flavour, name string) (*Guest, err
 	if err := l.addTap(ctx, g.tap); err != nil {
 		return nil, err
 	}
-	_, err := run(ctx, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", filepath.Join(assets, "root.img"), g.rootImage())
+	backing := filepath.Join(assets, "root.img")
+	if f.ReadOnly {
+		g.root, backing = backing, filepath.Join(assets, "state.img")
+	}
+	_, err := run(ctx, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", backing, g.systemImage())
 	return g, err
 }
 
-func (g *Guest) rootImage() string { return filepath.Join(g.dir, "root.qcow2") }
+// systemImage is the guest's own layer over what its flavour can write.
+func (g *Guest) systemImage() string { return filepath.Join(g.dir, "root.qcow2") }
 
 // AddDisk attaches a blank disk from the next boot on.
 func (g *Guest) AddDisk(gib int, serial string) (*Disk, error) {
@@ -136,15 +142,18 @@ func (g *Guest) qemuArgs() []string {
 		"-serial", "file:" + g.Console(),
 		"-qmp", "unix:" + g.qmpSocket() + ",server=on,wait=off",
 		"-kernel", g.lab.Assets.Vmlinuz, "-initrd", g.lab.Assets.Initrd,
-		"-append", "root=LABEL=root rw console=ttyS0 apparmor=0",
+		"-append", "root=LABEL=root " + g.rootMode() + " console=ttyS0 apparmor=0",
 		"-device", "virtio-rng-pci",
 		"-netdev", "tap,id=net0,ifname=" + g.tap + ",script=no,downscript=no",
 		"-device", "virtio-net-pci,netdev=net0,addr=0x10,romfile=,mac=" + g.mac,
 		"-fsdev", "local,id=seed,security_model=none,readonly=on,path=" + filepath.Join(g.dir, "seed"),
 		"-device", "virtio-9p-pci,fsdev=seed,mount_tag=labseed,addr=0x11",
-		"-drive", "if=none,id=root,format=qcow2,cache=unsafe,file=" + g.rootImage(),
+		"-drive", "if=none,id=root,format=qcow2,cache=unsafe,file=" + g.systemImage(),
 		"-device", "virtio-blk-pci,drive=root,addr=0x12",
 	})
+	if g.root != "" {
+		args = append(args, "-drive", "if=none,id=os,format=raw,readonly=on,file="+g.root, "-device", "virtio-blk-pci,drive=os,addr=0xf")
+	}
 	for i, d := range g.Disks {
 		device := fmt.Sprintf("virtio-blk-pci,drive=d%d,addr=0x%x", i, 0x13+i)
 		if d.Serial != "" {
@@ -155,6 +164,13 @@ func (g *Guest) qemuArgs() []string {
 			"-device", device)
 	}
 	return args
+}
+
+func (g *Guest) rootMode() string {
+	if g.root != "" {
+		return "ro"
+	}
+	return "rw"
 }
 
 // Console is the file with the serial console's output of the last boot.

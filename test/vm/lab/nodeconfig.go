@@ -12,7 +12,8 @@ type NodeConfig struct {
 	HostName  string
 	Addr      string
 	TokenFile string
-	Disks     string // YAML of spec.disks; empty: MainDisks
+	Spec      Sections // empty: Rocky9's
+	Disks     string   // YAML of spec.disks; empty: those of Spec
 	CACerts   []string
 	WaitReady string // empty: 10m
 }
@@ -30,15 +31,31 @@ const MainDisks = `
     mountOptions: [noatime]
 `
 
+// kubernetesRepository is the entry of the lab's Kubernetes packages in
+// spec.packages.repositories.
+const kubernetesRepository = `
+    - id: kubernetes
+      name: Kubernetes
+      baseURL: ` + RepoURL + `/kubernetes/
+      gpgKeys: [` + RepoURL + `/kubernetes/repodata/repomd.xml.key]
+      exclude: [kubelet, kubeadm, kubectl, cri-tools, kubernetes-cni]`
+
 // String is the YAML document.
 func (c NodeConfig) String() string {
-	disks, wait, pins := c.Disks, c.WaitReady, ""
+	spec, disks, wait, pins := c.Spec, c.Disks, c.WaitReady, ""
+	if spec == (Sections{}) {
+		spec = Rocky9.Spec
+	}
 	if disks == "" {
-		disks = MainDisks
+		disks = spec.Disks
 	}
 	disks = "\n  " + strings.TrimSpace(disks)
 	if c.Disks == "[]" {
 		disks = " []" // a flow list has to stand deeper than its key
+	}
+	packages := "" // an image's belong to the image
+	if spec.Packages != "" {
+		packages = "  packages:" + spec.Packages + "\n"
 	}
 	if wait == "" {
 		wait = "10m"
@@ -52,25 +69,10 @@ kind: NodeConfig
 spec:
   hostname: %s
   kubernetes: {version: v%s}
-  packages:
-    repositories:
-    - id: kubernetes
-      name: Kubernetes
-      baseURL: %[3]s/kubernetes/
-      gpgKeys: [%[3]s/kubernetes/repodata/repomd.xml.key]
-      exclude: [kubelet, kubeadm, kubectl, cri-tools, kubernetes-cni]
-    - id: containerd
-      name: containerd
-      baseURL: %[3]s/containerd/
-      gpgKeys: [%[3]s/containerd/repodata/repomd.xml.key]
-  runtime:
-    source: package
-    package: containerd.io
-    sandboxImage: %[4]s
+%[3]s  runtime:%[4]s
+    sandboxImage: %[11]s
   disks:%[5]s
-  firewall:
-    cni: cilium
-    allow: [30000-32767/tcp, 30000-32767/udp]
+  firewall:%[10]s
   kubelet:
     config:
       protectKernelDefaults: true
@@ -83,7 +85,7 @@ spec:
   join:
 %[7]s    token: {file: %[8]s}
     waitReady: %[9]s
-`, c.HostName, kubeVersion, RepoURL, PauseImage, disks, c.Addr, pins, c.TokenFile, wait)
+`, c.HostName, kubeVersion, packages, spec.Runtime, disks, c.Addr, pins, c.TokenFile, wait, spec.Firewall, PauseImage)
 }
 
 // The product's files in a guest.

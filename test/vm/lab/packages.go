@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,6 +75,22 @@ WantedBy=multi-user.target
 // installing slower.
 var cniPlugins = []string{"/usr/lib/cni/bridge", "/usr/lib/cni/host-local", "/usr/lib/cni/loopback", "/usr/lib/cni/portmap"}
 
+// kubeletFiles come with the kubelet's program.
+var kubeletFiles = []File{
+	{Path: "/usr/lib/systemd/system/kubelet.service", Content: kubeletUnit},
+	{Path: "/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf", Content: kubeletDropIn},
+	{Path: "/etc/sysconfig/kubelet", Content: "KUBELET_EXTRA_ARGS=\n"},
+}
+
+// cniFiles are the CNI plugins at the place where containerd looks for them.
+func cniFiles(ctx context.Context, d debs) ([]File, error) {
+	files, err := d.files(ctx, func(p string) bool { return slices.Contains(cniPlugins, p) }, "containernetworking-plugins")
+	for i := range files {
+		files[i].Path = "/opt/cni/bin/" + filepath.Base(files[i].Path)
+	}
+	return files, err
+}
+
 // kubePackages are the RPMs of the Kubernetes repository.
 func kubePackages(ctx context.Context, bin string, d debs) ([]rpmPackage, error) {
 	tool := func(name string) rpmPackage {
@@ -85,19 +102,12 @@ func kubePackages(ctx context.Context, bin string, d debs) ([]rpmPackage, error)
 	kubelet.recommends = []string{"iptables"}
 	kubelet.dirs = []string{"/etc/kubernetes/manifests"}
 	kubelet.config = []string{"/etc/sysconfig/kubelet"}
-	kubelet.files = append(kubelet.files,
-		File{Path: "/usr/lib/systemd/system/kubelet.service", Content: kubeletUnit},
-		File{Path: "/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf", Content: kubeletDropIn},
-		File{Path: "/etc/sysconfig/kubelet", Content: "KUBELET_EXTRA_ARGS=\n"})
-
-	cniFiles, err := d.files(ctx, func(p string) bool { return slices.Contains(cniPlugins, p) }, "containernetworking-plugins")
+	kubelet.files = append(kubelet.files, kubeletFiles...)
+	plugins, err := cniFiles(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	for i := range cniFiles {
-		cniFiles[i].Path = "/opt/cni/bin/" + filepath.Base(cniFiles[i].Path)
-	}
-	cni := rpmPackage{name: "kubernetes-cni", version: "1.1.1", release: kubeRelease, files: cniFiles}
+	cni := rpmPackage{name: "kubernetes-cni", version: "1.1.1", release: kubeRelease, files: plugins}
 	crictl := rpmPackage{name: "cri-tools", version: crictlVersion, release: kubeRelease,
 		files: []File{{Path: "/usr/bin/crictl", Mode: 0o755, From: filepath.Join(bin, "crictl")}}}
 	return []rpmPackage{kubelet, tool("kubeadm"), tool("kubectl"), cni, crictl}, nil
@@ -122,9 +132,9 @@ func containerdPackages(ctx context.Context, bin string, d debs) ([]rpmPackage, 
 	return []rpmPackage{p}, nil
 }
 
-// basePackagesRPM are the distribution's own packages that a stock host lacks.
-// Their programs and libraries are Debian's.
-func basePackagesRPM(ctx context.Context, base string, d debs) ([]rpmPackage, error) {
+// toolPackages are what both distributions have under the same names and a stock
+// host lacks. Their programs and libraries are Debian's.
+func toolPackages(ctx context.Context, d debs, release string) ([]rpmPackage, error) {
 	var out []rpmPackage
 	for _, p := range []struct {
 		name, version string
@@ -140,7 +150,16 @@ func basePackagesRPM(ctx context.Context, base string, d debs) ([]rpmPackage, er
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, rpmPackage{name: p.name, version: p.version, release: distroRelease, provides: p.provides, files: files})
+		out = append(out, rpmPackage{name: p.name, version: p.version, release: release, provides: p.provides, files: files})
+	}
+	return out, nil
+}
+
+// basePackagesRPM are the packages of the repository of the Rocky type.
+func basePackagesRPM(ctx context.Context, base string, d debs) ([]rpmPackage, error) {
+	out, err := toolPackages(ctx, d, distroRelease)
+	if err != nil {
+		return nil, err
 	}
 	iptables := rpmPackage{name: "iptables-nft", version: "1.8.9", release: distroRelease,
 		provides: []string{"iptables = 1.8.9-" + distroRelease, "iptables-compat"},
@@ -166,4 +185,66 @@ var versionlockFiles = []string{
 	"/etc/dnf/plugins/versionlock.conf",
 	"/etc/dnf/plugins/versionlock.list",
 	"/usr/lib/python3/dist-packages/dnf-plugins/versionlock.py",
+}
+
+// photonPackages are the packages of the repository of the Photon type: the
+// runtime by Photon's names, with the shim apart, in Debian's older release.
+func photonPackages(ctx context.Context, base string, d debs) ([]rpmPackage, error) {
+	out, err := toolPackages(ctx, d, photonRelease)
+	if err != nil {
+		return nil, err
+	}
+	runc, err := d.files(ctx, func(p string) bool { return filepath.Base(p) == "runc" }, "runc")
+	if err != nil {
+		return nil, err
+	}
+	runc[0].Path = "/usr/bin/runc"
+	shim := func(p string) bool { return filepath.Base(p) == "containerd-shim-runc-v2" }
+	daemon, err := d.files(ctx, func(p string) bool { return strings.HasPrefix(p, "/usr/bin/") && !shim(p) }, "containerd")
+	if err != nil {
+		return nil, err
+	}
+	extras, err := d.files(ctx, shim, "containerd")
+	if err != nil {
+		return nil, err
+	}
+	daemon = append(daemon, File{Path: "/usr/lib/systemd/system/containerd.service", Content: strings.ReplaceAll(containerdUnit, "%BIN%", "/usr/bin")},
+		File{Path: "/etc/containerd/config.toml", Content: "#root = \"/var/lib/containerd\"\n#state = \"/run/containerd\"\n"})
+	xfs, err := installedFiles(base, "xfsprogs")
+	if err != nil {
+		return nil, err
+	}
+	const version = "1.6.20" // of the Debian release below
+	return append(out,
+		rpmPackage{name: "runc", version: "1.1.5", release: photonRelease, files: runc},
+		rpmPackage{name: "containerd", version: version, release: photonRelease, requires: []string{"runc"}, config: []string{"/etc/containerd/config.toml"}, files: daemon},
+		rpmPackage{name: "containerd-extras", version: version, release: photonRelease, requires: []string{"containerd = " + version}, files: extras},
+		rpmPackage{name: "xfsprogs", version: "6.1.0", release: photonRelease, files: xfs}), nil
+}
+
+// installedFiles are the programs of a package that the base tree has.
+func installedFiles(base, name string) ([]File, error) {
+	root := filepath.Join(base, "rootfs")
+	list, err := os.ReadFile(filepath.Join(root, "var/lib/dpkg/info", name+".list"))
+	if err != nil {
+		return nil, err
+	}
+	var out []File
+	for line := range strings.Lines(string(list)) {
+		f := File{Path: mergedUsr(strings.TrimSpace(line))}
+		from := filepath.Join(root, f.Path)
+		info, err := os.Lstat(from)
+		if err != nil || info.IsDir() || !programs(f.Path) && !strings.HasPrefix(f.Path, "/usr/share/xfsprogs/") {
+			continue // documentation was left out of the tree
+		}
+		if info.Mode()&os.ModeSymlink != 0 {
+			if f.Link, err = os.Readlink(from); err != nil {
+				return nil, err
+			}
+		} else {
+			f.From, f.Mode = from, info.Mode().Perm()
+		}
+		out = append(out, f)
+	}
+	return out, nil
 }

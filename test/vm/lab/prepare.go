@@ -12,7 +12,7 @@ type Assets struct {
 	Keys     string            // signing keys, ssh key
 	Repos    string            // document root of the lab's web server
 	Images   string            // pause.tar and pod.tar
-	Flavours map[string]string // by name: rootfs/ and root.img
+	Flavours map[string]string // by name: rootfs/, root.img and perhaps state.img
 	Vmlinuz  string
 	Initrd   string
 
@@ -52,7 +52,7 @@ func Prepare(ctx context.Context, log *Log, flavours ...Flavour) (*Assets, error
 		return nil, err
 	}
 	for _, f := range flavours {
-		if a.Flavours[f.Name], err = c.flavour(ctx, f, a.Base, a.Repos, a.Keys); err != nil {
+		if a.Flavours[f.Name], err = c.flavour(ctx, f, a.Base, a.Bin, a.Repos, a.Keys); err != nil {
 			return nil, err
 		}
 	}

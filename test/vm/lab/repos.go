@@ -38,7 +38,7 @@ func (c *cache) keys(ctx context.Context) (string, error) {
 	})
 }
 
-// repos builds what the lab's web server offers: three signed repositories and
+// repos builds what the lab's web server offers: four signed repositories and
 // the archive form of containerd.
 func (c *cache) repos(ctx context.Context, base, bin, keys string) (string, error) {
 	scratch, err := os.MkdirTemp(c.dir, "unpack-")
@@ -52,12 +52,17 @@ func (c *cache) repos(ctx context.Context, base, bin, keys string) (string, erro
 		return "", err
 	}
 	key, err := fileKeys(filepath.Join(src, "lab/packages.go"), filepath.Join(src, "lab/rpm.go"), filepath.Join(src, "lab/repo.go"),
-		filepath.Join(src, "lab/repos.go"), filepath.Join(src, "lab/flavour.go"))
+		filepath.Join(src, "lab/repos.go"), filepath.Join(src, "lab/flavour.go"),
+		filepath.Join(src, "lab/rocky9.go"), filepath.Join(src, "lab/photon5.go"))
 	if err != nil {
 		return "", err
 	}
 	return c.artefact("repos", append(key, base, bin, keys), func(dir string) error {
 		distroPackages, err := basePackagesRPM(ctx, base, d)
+		if err != nil {
+			return err
+		}
+		photon, err := photonPackages(ctx, base, d)
 		if err != nil {
 			return err
 		}
@@ -78,7 +83,8 @@ func (c *cache) repos(ctx context.Context, base, bin, keys string) (string, erro
 			by       signer
 			packages []rpmPackage
 		}{
-			{baseRepo, distro, append(distroPackages, stockPackages()...)},
+			{baseRepo, distro, append(distroPackages, stockPackages(baseRepo)...)},
+			{photonRepo, distro, append(photon, stockPackages(photonRepo)...)},
 			{kubeRepo, vendor, kube},
 			{containerdRepo, vendor, runtime},
 		} {

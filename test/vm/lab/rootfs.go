@@ -22,9 +22,10 @@ var basePackages = []string{
 	"rpm", "systemd", "systemd-sysv", "udev", "util-linux", "xfsprogs", "zstd",
 }
 
-// repackaged are the Debian packages whose content goes into the lab's RPMs.
+// repackaged are the Debian packages whose content goes into the lab's RPMs and
+// into some flavours.
 // They are downloaded with all dependencies that a guest lacks.
-var repackaged = []string{"conntrack", "socat", "ethtool", "nfs-common", "runc", "containernetworking-plugins"}
+var repackaged = []string{"conntrack", "socat", "ethtool", "nfs-common", "runc", "containernetworking-plugins", "containerd", "systemd-resolved"}
 
 // leftOut are parts of packages that no guest needs. Less to copy, and fewer
 // files for a snapshot of a whole guest to look at.
@@ -46,21 +47,24 @@ var baseHook string
 //go:embed seed.sh
 var seedScript string
 
+// immutableScript puts an immutable guest's root together.
+//
+//go:embed immutable.sh
+var immutableScript string
+
 // rootfs builds the Debian tree in DIR/rootfs and DIR/debs.
 func (c *cache) rootfs(ctx context.Context, extra []string) (string, error) {
 	packages := slices.Concat(basePackages, extra)
-	key := append(slices.Concat(packages, repackaged, leftOut), suite, baseHook, seedScript)
+	key := append(slices.Concat(packages, repackaged, leftOut), suite, baseHook, seedScript, immutableScript)
 	return c.artefact("base", key, func(dir string) error {
-		hook := filepath.Join(dir, "hook.sh")
-		if err := os.WriteFile(hook, []byte(baseHook), 0o755); err != nil {
-			return err
-		}
-		seed := filepath.Join(dir, "seed.sh")
-		if err := os.WriteFile(seed, []byte(seedScript), 0o755); err != nil {
-			return err
+		hook, seed, immutable := filepath.Join(dir, "hook.sh"), filepath.Join(dir, "seed.sh"), filepath.Join(dir, "immutable.sh")
+		for path, script := range map[string]string{hook: baseHook, seed: seedScript, immutable: immutableScript} {
+			if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+				return err
+			}
 		}
 		root := filepath.Join(dir, "rootfs")
-		cmd := command{env: []string{"LAB_SEED=" + seed, "LAB_DEBS=" + strings.Join(repackaged, " ")}}
+		cmd := command{env: []string{"LAB_SEED=" + seed, "LAB_IMMUTABLE=" + immutable, "LAB_DEBS=" + strings.Join(repackaged, " ")}}
 		args := []string{"--mode=root", "--variant=minbase", "--components=main",
 			"--include=" + strings.Join(packages, ","), "--customize-hook=" + hook}
 		for _, path := range leftOut {

@@ -21,7 +21,10 @@ type rpmPackage struct {
 
 // String is the package as part of a cache key; files taken from elsewhere
 // count by their path, which carries the hash of the artefact they lie in.
-func (p rpmPackage) String() string { return fmt.Sprintf("%+v", struct{ rpmPackage }{p}) }
+func (p rpmPackage) String() string {
+	type plain rpmPackage // without this method
+	return fmt.Sprintf("%+v", plain(p))
+}
 
 // build runs rpmbuild and leaves the package in out.
 func (p rpmPackage) build(ctx context.Context, out string) error {

@@ -14,11 +14,11 @@ const hostName = "prdk8snod001"
 
 // stockGuest starts a control plane and a stock host with two blank disks, and
 // waits until it answers.
-func stockGuest(ctx context.Context, l *lab.Lab) (*lab.Guest, error) {
+func stockGuest(ctx context.Context, l *lab.Lab, f lab.Flavour) (*lab.Guest, error) {
 	if err := l.StartControlPlane(ctx); err != nil {
 		return nil, err
 	}
-	g, err := l.NewGuest(ctx, lab.Rocky9, hostName)
+	g, err := l.NewGuest(ctx, f, hostName)
 	if err != nil {
 		return nil, err
 	}
@@ -27,17 +27,17 @@ func stockGuest(ctx context.Context, l *lab.Lab) (*lab.Guest, error) {
 			return nil, err
 		}
 	}
-	g.Seed(lab.CNIConfig)
+	g.Seed(append(f.Seed(hostName), lab.CNIConfig)...)
 	if err := g.Boot(ctx); err != nil {
 		return nil, err
 	}
-	l.Log.Printf("guest %s is on: Rocky Linux 9 type, two blank disks; console %s", g.Name, g.Console())
+	l.Log.Printf("guest %s is on: %s, two blank disks; console %s", g.Name, f.Name, g.Console())
 	return g, g.WaitSSH(ctx, 5*time.Minute)
 }
 
 // demo shows the product's whole path.
-func demo(ctx context.Context, l *lab.Lab, binary string) error {
-	g, err := stockGuest(ctx, l)
+func demo(ctx context.Context, l *lab.Lab, f lab.Flavour, binary string) error {
+	g, err := stockGuest(ctx, l, f)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func demo(ctx context.Context, l *lab.Lab, binary string) error {
 	if err != nil {
 		return err
 	}
-	config := lab.NodeConfig{HostName: hostName, Addr: g.Addr, TokenFile: lab.TokenFile}
+	config := lab.NodeConfig{Spec: f.Spec, HostName: hostName, Addr: g.Addr, TokenFile: lab.TokenFile}
 	if err := g.CopyIn(ctx, lab.ProductFiles(binary, config, join)...); err != nil {
 		return err
 	}
@@ -81,8 +81,8 @@ func demo(ctx context.Context, l *lab.Lab, binary string) error {
 }
 
 // shell gives the caller a root shell in a stock guest.
-func shell(ctx context.Context, l *lab.Lab) error {
-	g, err := stockGuest(ctx, l)
+func shell(ctx context.Context, l *lab.Lab, f lab.Flavour) error {
+	g, err := stockGuest(ctx, l, f)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@
 //	lab prepare   build everything into the cache
 //	lab demo      a control plane and a stock guest; nodeagent makes it a Ready node
 //	lab shell     the same without nodeagent: a root shell in the guest
+//
+// All of them take -flavour; it is rocky9 unless said otherwise.
 package main
 
 import (
@@ -23,6 +25,7 @@ func main() {
 func run() int {
 	flags := flag.NewFlagSet("lab", flag.ContinueOnError)
 	binary := flags.String("binary", "bin/nodeagent", "the nodeagent binary that the demo runs")
+	name := flags.String("flavour", lab.Rocky9.Name, "the guest's distribution: "+lab.FlavourNames())
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "usage: lab prepare|demo|shell [flags]")
 		flags.PrintDefaults()
@@ -35,6 +38,10 @@ func run() int {
 	if err := flags.Parse(os.Args[2:]); err != nil {
 		return 2
 	}
+	f, ok := lab.FlavourNamed(*name)
+	if !ok {
+		return fail(fmt.Errorf("there is no flavour %q; there are %s", *name, lab.FlavourNames()))
+	}
 	// Signals end the context, and with it the guests, in order.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -46,9 +53,9 @@ func run() int {
 		if _, err := os.Stat(*binary); err != nil {
 			return fail(fmt.Errorf("%w: build it first with `make build`, or say where it is with -binary", err))
 		}
-		action = func(ctx context.Context, l *lab.Lab) error { return demo(ctx, l, *binary) }
+		action = func(ctx context.Context, l *lab.Lab) error { return demo(ctx, l, f, *binary) }
 	case "shell":
-		action = shell
+		action = func(ctx context.Context, l *lab.Lab) error { return shell(ctx, l, f) }
 	default:
 		flags.Usage()
 		return 2
@@ -56,7 +63,7 @@ func run() int {
 	if missing := lab.Missing(); missing != "" {
 		return fail(fmt.Errorf("%s", missing))
 	}
-	assets, err := lab.Prepare(ctx, log, lab.Rocky9)
+	assets, err := lab.Prepare(ctx, log, f)
 	if err != nil {
 		return fail(err)
 	}
