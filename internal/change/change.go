@@ -1,5 +1,5 @@
 // Package change is the closed set of things nodeagent can do to a host. What
-// the binary can do is answered by kinds.go.
+// the binary can do is answered by kinds.go: one line a kind.
 package change
 
 import (
