@@ -47,7 +47,7 @@ func (a *app) configCommand() *cobra.Command {
 	example := &cobra.Command{
 		Use:     "example",
 		Short:   "Print a configuration to start from",
-		Example: "  nodeagent config example --os rocky9 > /etc/nodeagent/config.yaml",
+		Example: "  nodeagent config example --os rocky9 > /etc/nodeagent/config.yaml\n  nodeagent config example --os photon5",
 		RunE: func(*cobra.Command, []string) error {
 			b, err := examples.Files.ReadFile(os + ".yaml")
 			if errors.Is(err, fs.ErrNotExist) {
@@ -61,6 +61,9 @@ func (a *app) configCommand() *cobra.Command {
 		},
 	}
 	example.Flags().StringVar(&os, "os", "minimal", "one of: "+strings.Join(exampleNames(), ", "))
+	if err := example.RegisterFlagCompletionFunc("os", cobra.FixedCompletions(exampleNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag is defined above
+	}
 	cmd.AddCommand(validate, schema, example)
 	for _, c := range []*cobra.Command{validate, schema, example} {
 		c.Args = exactly(c.Args)
