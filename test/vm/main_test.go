@@ -27,7 +27,7 @@ func run(m *testing.M) int {
 	}
 	ctx := context.Background()
 	log := lab.NewLog(os.Stderr)
-	assets, err := lab.Prepare(ctx, log, lab.Rocky9)
+	assets, err := lab.Prepare(ctx, log, lab.Flavours...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "prepare the lab:", err)
 		return 1

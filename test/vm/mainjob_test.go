@@ -156,7 +156,7 @@ func TestMainJob(t *testing.T) {
 		}
 	})
 
-	step("containerd and kubelet live on their disks", func(t *testing.T) { checkMounts(t, g) })
+	step("containerd and kubelet live on their disks", func(t *testing.T) { checkMounts(t, g, twoXFS) })
 
 	step("a pod runs, and logs and exec reach it through port 10250", func(t *testing.T) {
 		check(t, g.ImportImages(ctx))
@@ -216,14 +216,7 @@ func TestMainJob(t *testing.T) {
 		start := time.Now()
 		check(t, g.Reboot(ctx))
 		check(t, g.WaitSSH(ctx, 5*time.Minute))
-		boot := strings.TrimSpace(must(g.Run(ctx, "cat /proc/sys/kernel/random/boot_id"))(t))
-		check(t, lab.WaitFor(ctx, "the node to be Ready in its new boot", 5*time.Minute, func(ctx context.Context) error {
-			n, err := nodeOf(ctx, l, hostName)
-			if err == nil && (n.Status.NodeInfo.BootID != boot || !n.ready()) {
-				err = fmt.Errorf("boot %s, ready %t", n.Status.NodeInfo.BootID, n.ready())
-			}
-			return err
-		}))
+		waitReadyAgain(t, l, g)
 		t.Logf("Ready %.1f s after the reboot began", time.Since(start).Seconds())
 	})
 
@@ -231,7 +224,7 @@ func TestMainJob(t *testing.T) {
 		if out := must(g.Run(ctx, "tail -n +2 /proc/swaps"))(t); out != "" {
 			t.Errorf("swap is on: %s", out)
 		}
-		checkMounts(t, g)
+		checkMounts(t, g, twoXFS)
 		check(t, l.WaitPod(ctx, "host-net", 3*time.Minute))
 		checkPorts(t, g)
 	})
@@ -246,15 +239,32 @@ func TestMainJob(t *testing.T) {
 	})
 }
 
-// checkMounts wants each of the two directories on the xfs with its own label,
-// on a disk of its own.
-func checkMounts(t *testing.T, g *lab.Guest) {
+// waitReadyAgain waits until the API server has heard of the guest's present
+// boot that it is Ready.
+func waitReadyAgain(t *testing.T, l *lab.Lab, g *lab.Guest) {
+	t.Helper()
+	boot := strings.TrimSpace(must(g.Run(t.Context(), "cat /proc/sys/kernel/random/boot_id"))(t))
+	check(t, lab.WaitFor(t.Context(), "the node to be Ready in its new boot", 5*time.Minute, func(ctx context.Context) error {
+		n, err := nodeOf(ctx, l, g.Name)
+		if err == nil && (n.Status.NodeInfo.BootID != boot || !n.ready()) {
+			err = fmt.Errorf("boot %s, ready %t", n.Status.NodeInfo.BootID, n.ready())
+		}
+		return err
+	}))
+}
+
+// twoXFS is what findmnt says of the mounts of lab.MainDisks.
+var twoXFS = map[string]string{"/var/lib/kubelet": "xfs kubelet", "/var/lib/containerd": "xfs containerd"}
+
+// checkMounts wants each directory on a filesystem of that type and label, on a
+// disk of its own.
+func checkMounts(t *testing.T, g *lab.Guest, want map[string]string) {
 	t.Helper()
 	seen := map[string]bool{}
-	for dir, label := range map[string]string{"/var/lib/kubelet": "kubelet", "/var/lib/containerd": "containerd"} {
+	for dir, what := range want {
 		out := must(g.Run(t.Context(), "findmnt --noheadings --first-only --output SOURCE,FSTYPE,LABEL --mountpoint "+dir))(t)
 		f := strings.Fields(out)
-		if len(f) != 3 || f[1] != "xfs" || f[2] != label || seen[f[0]] {
+		if len(f) != 3 || f[1]+" "+f[2] != what || seen[f[0]] {
 			t.Errorf("%s is on %q", dir, out)
 			continue
 		}
@@ -433,16 +443,34 @@ func TestFirstBoot(t *testing.T) {
 	}
 	join := must(l.JoinCommand(ctx, 2*time.Hour))(t)
 	config := lab.NodeConfig{HostName: name, Addr: g.Addr, TokenFile: lab.TokenFile}
-	g.Seed(append(lab.ProductFiles(binary(t), config, join), lab.CNIConfig,
-		lab.File{Path: "/etc/systemd/system/nodeagent.service", Content: string(must(os.ReadFile("../../packaging/nodeagent.service"))(t))},
-		lab.File{Path: "/etc/systemd/system/multi-user.target.wants/nodeagent.service", Link: "/etc/systemd/system/nodeagent.service"})...)
+	g.Seed(append(lab.ProductFiles(binary(t), config, join), lab.CNIConfig)...)
+	g.Seed(firstBootUnit(t)...)
+	powerOnToReady(t, l, g)
+}
+
+// firstBootUnit is the product's unit as an installer enables it.
+func firstBootUnit(t *testing.T) []lab.File {
+	t.Helper()
+	const path = "/etc/systemd/system/nodeagent.service"
+	return []lab.File{
+		{Path: path, Content: string(must(os.ReadFile("../../packaging/nodeagent.service"))(t))},
+		{Path: "/etc/systemd/system/multi-user.target.wants/nodeagent.service", Link: path},
+	}
+}
+
+// powerOnToReady boots a guest with the unit, with an address that comes 15 s
+// late, and waits until its node is Ready.
+func powerOnToReady(t *testing.T, l *lab.Lab, g *lab.Guest) {
+	t.Helper()
+	ctx := t.Context()
 	g.LateLease = true
 	start := time.Now()
 	check(t, g.Boot(ctx))
 	check(t, g.LeaseAfterFirstAsk(ctx, 15*time.Second))
+	g.LateLease = false
 	leased := time.Now()
 	err := lab.WaitFor(ctx, "the node to be Ready", 8*time.Minute, func(ctx context.Context) error {
-		n, err := nodeOf(ctx, l, name)
+		n, err := nodeOf(ctx, l, g.Name)
 		if err == nil && !n.ready() {
 			err = errors.New("not Ready")
 		}

@@ -177,6 +177,7 @@ type node struct {
 		NodeInfo struct {
 			KubeletVersion string `json:"kubeletVersion"`
 			BootID         string `json:"bootID"`
+			OSImage        string `json:"osImage"`
 		} `json:"nodeInfo"`
 		Addresses  []struct{ Type, Address string } `json:"addresses"`
 		Conditions []struct{ Type, Status string }  `json:"conditions"`

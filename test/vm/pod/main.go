@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -33,6 +34,8 @@ func run(args []string) error {
 	case "echo":
 		fmt.Println(args[1:])
 		return nil
+	case "get":
+		return get(args[1])
 	case "cat":
 		for _, name := range args[1:] {
 			b, err := os.ReadFile(name)
@@ -44,6 +47,18 @@ func run(args []string) error {
 		return nil
 	}
 	return fmt.Errorf("unknown command %q", args[0])
+}
+
+// get prints the status of an HTTP answer.
+func get(url string) error {
+	client := http.Client{Timeout: 10 * time.Second}
+	r, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	fmt.Println(r.Status)
+	return nil
 }
 
 // serve answers on every given address and logs each request.
