@@ -37,9 +37,29 @@ func lawCases(t *testing.T) map[string]struct {
 		world func() *hosttest.World
 		spec  config.Spec
 	}{
-		"rocky9":  {hosttest.Rocky9, read("rocky9.yaml")},
-		"minimal": {hosttest.Rocky9, read("minimal.yaml")},
+		"rocky9":            {hosttest.Rocky9, read("rocky9.yaml")},
+		"rocky9, enforcing": {enforcing, read("rocky9.yaml")},
+		"minimal":           {hosttest.Rocky9, read("minimal.yaml")},
+		"photon5":           {hosttest.Photon5, read("photon5.yaml")},
+		"photon5, minimal":  {withRepository, read("minimal.yaml")},
+		"alauda":            {hosttest.Alauda, read("alauda.yaml")},
 	}
+}
+
+// enforcing is a Rocky host with SELinux on.
+func enforcing() *hosttest.World {
+	w := hosttest.Rocky9()
+	w.Sys.SELinux = "enforcing"
+	w.Files["/etc/selinux/config"] = hosttest.File{Content: "SELINUX=enforcing\nSELINUXTYPE=targeted\n"}
+	return w
+}
+
+// withRepository is a Photon host on which somebody set up the repository.
+func withRepository() *hosttest.World {
+	w := hosttest.Photon5()
+	w.Sys.Hostname, w.Files["/etc/hostname"] = "worker-1", hosttest.File{Content: "worker-1\n"}
+	w.Files["/etc/yum.repos.d/kubernetes.repo"] = hosttest.File{Content: "[kubernetes]\nname=Kubernetes\nbaseurl=http://mirror.example/v1.35/rpm/\nenabled=1\ngpgcheck=1\ngpgkey=file:///etc/pki/rpm-gpg/kubernetes\n"}
+	return w
 }
 
 func up(w *hosttest.World, spec config.Spec) (run.LastRun, error) {

@@ -26,9 +26,15 @@ func (w *World) Apply(_ context.Context, c change.Change, _ func(string)) error 
 func (w *World) apply(c change.Change) error {
 	switch c := c.(type) {
 	case change.WriteFile:
+		if err := w.writable(c.Path); err != nil {
+			return err
+		}
 		w.Files[w.resolve(c.Path)] = File{Content: c.Content, Mode: c.Mode, Owner: c.Owner, Modified: w.now()}
 		w.loadUnit(c.Path)
 	case change.RemoveFile:
+		if err := w.writable(c.Path); err != nil {
+			return err
+		}
 		delete(w.Files, c.Path)
 	case change.SetHostname:
 		w.Sys.Hostname = c.Name
@@ -39,6 +45,9 @@ func (w *World) apply(c change.Change) error {
 	case change.InstallPackages:
 		return w.install(c)
 	case change.InstallArchive:
+		if err := w.writable(c.Into); err != nil {
+			return err
+		}
 		w.put(c.Marker, archive.Marker{URL: c.URL, SHA256: c.SHA256, Into: c.Into}.Encode())
 		for name, p := range w.Repo {
 			if strings.Contains(c.URL, name) {
@@ -72,6 +81,11 @@ func (w *World) apply(c change.Change) error {
 	case change.Mount:
 		return w.mount(c)
 	case change.Relabel:
+		key, _ := w.labelled(c.Path)
+		if w.labels == nil {
+			w.labels = map[string]string{}
+		}
+		w.labels[key] = "system_u:object_r:container_var_lib_t:s0"
 	case change.AllowPorts:
 		return w.allow(c)
 	case change.WaitRoute:
@@ -113,22 +127,6 @@ func (w *World) loadUnit(p string) {
 	w.UnitStates[name] = u
 }
 
-func (w *World) install(c change.InstallPackages) error {
-	for _, spec := range c.Packages {
-		name, p, ok := w.find(spec)
-		if !ok {
-			return fail.New(fail.Step, "", "no repository has %s", spec)
-		}
-		w.bring(name, p)
-	}
-	for _, spec := range c.Optional {
-		if name, p, ok := w.find(spec); ok {
-			w.bring(name, p)
-		}
-	}
-	return nil
-}
-
 // now is the time in µs since the epoch; every effect takes one.
 func (w *World) now() int64 { return w.Sys.Now.UnixMicro() + int64(w.effects) }
 
@@ -162,35 +160,6 @@ func (w *World) importKeys(c change.ImportKeys) error {
 	}
 	w.put(c.StoreAs, all)
 	return nil
-}
-
-// find resolves a package spec: a name, a provided name, or name-version-*.
-func (w *World) find(spec string) (string, Package, bool) {
-	for name, p := range w.Repo {
-		if name == spec || slices.Contains(p.Provides, spec) {
-			return name, p, true
-		}
-		if v, ok := strings.CutPrefix(spec, name+"-"); ok {
-			if match, _ := path.Match(v, p.Version); match || v == p.Version {
-				return name, p, true
-			}
-		}
-	}
-	return "", Package{}, false
-}
-
-func (w *World) bring(name string, p Package) {
-	w.Packages[name] = p.Version
-	for f, content := range p.Files {
-		if _, there := w.Files[f]; !there {
-			w.Files[f] = content
-		}
-	}
-	for _, u := range p.Units {
-		if _, there := w.UnitStates[u]; !there {
-			w.UnitStates[u] = host.Unit{LoadState: "loaded", ActiveState: "inactive", UnitFileState: "disabled", FragmentPath: "/usr/lib/systemd/system/" + u}
-		}
-	}
 }
 
 func (w *World) setUnit(c change.SetUnit) error {
@@ -245,6 +214,10 @@ func (w *World) format(c change.MakeFilesystem) error {
 	if !blank && !(c.Resume && d.FSUUID == c.UUID) {
 		return fail.New(fail.Safety, "", "%s holds data", c.Device)
 	}
+	if _, err := w.LookPath("mkfs." + c.Type); err != nil {
+		return fail.Wrap(fail.Step, err, "", "mkfs.%s is not on this host", c.Type)
+	}
+	delete(w.labels, c.UUID)
 	d.FSType, d.Label, d.FSUUID, d.Signatures, d.NonZero, d.Probed = c.Type, c.Label, c.UUID, []string{c.Type + "@0x0"}, true, true
 	return nil
 }
@@ -266,8 +239,10 @@ func (w *World) mount(c change.Mount) error {
 
 func (w *World) allow(c change.AllowPorts) error {
 	if c.Family != "" {
-		text, err := iptables.Edit(w.Tables.Filter[c.Family], c.Rules, c.Node)
-		w.Tables.Filter[c.Family] = text
+		input, err := iptables.Restore(w.Tables.Filter[c.Family], c.Rules, c.Node)
+		if err == nil {
+			w.Tables.Filter[c.Family], err = restore(w.Tables.Filter[c.Family], input)
+		}
 		return err
 	}
 	z := w.Firewall.Zones[c.Zone]

@@ -12,10 +12,6 @@ import (
 // Kubernetes needs.
 func Rocky9() *World {
 	program := File{Mode: "0755"}
-	blank := func(name, place string) host.BlockDevice {
-		return host.BlockDevice{Name: name, Path: "/dev/" + name, Type: "disk", Size: 100 << 30,
-			ByPath: []string{"/dev/disk/by-path/" + place}, Probed: true}
-	}
 	w := &World{
 		Sys: host.System{Root: true, Arch: "x86_64", Kernel: "5.14.0-427.13.1.el9_4.x86_64", Hostname: "prdk8snod001",
 			MachineID: "4c1b7a1e0d3f4e6f9a5b2c8d7e6f5a4b", UUID: "2f6c1f7e-51c9-4d0f-9d0b-0d7c3c1f2a11", Serial: "VMW-0001", Cgroup: 2,
@@ -33,7 +29,7 @@ func Rocky9() *World {
 			"/etc/dnf/plugins/versionlock.conf":                         {Content: "[main]\nenabled = 1\nlocklist = /etc/dnf/plugins/versionlock.list\n"},
 			"/etc/dnf/plugins/versionlock.list":                         {Content: ""},
 			"/etc/systemd/system/old-swap.swap":                         {Content: "[Swap]\nWhat=/var/swapfile\n[Install]\nWantedBy=swap.target\n"},
-			"/etc/nodeagent/join-command":                               {Content: "kubeadm join 192.0.2.1:6443 --token abcdef.0123456789abcdef --discovery-token-ca-cert-hash sha256:0000000000000000000000000000000000000000000000000000000000000000 \n", Mode: "0600"},
+			"/etc/nodeagent/join-command":                               {Content: joinCommand, Mode: "0600"},
 			"/usr/bin/dnf":                                              program,
 			"/usr/bin/rpm":                                              program,
 			"/usr/bin/systemctl":                                        program,
@@ -98,3 +94,12 @@ PRETTY_NAME="Rocky Linux 9.4 (Blue Onyx)"
 ANSI_COLOR="0;32"
 CPE_NAME="cpe:/o:rocky:rocky:9::baseos"
 `
+
+// blank is a disk of 100 GiB without any id but its place.
+func blank(name, place string) host.BlockDevice {
+	return host.BlockDevice{Name: name, Path: "/dev/" + name, Type: "disk", Size: 100 << 30,
+		ByPath: []string{"/dev/disk/by-path/" + place}, Probed: true}
+}
+
+// joinCommand is what kubeadm token create --print-join-command printed.
+const joinCommand = "kubeadm join 192.0.2.1:6443 --token abcdef.0123456789abcdef --discovery-token-ca-cert-hash sha256:0000000000000000000000000000000000000000000000000000000000000000 \n"

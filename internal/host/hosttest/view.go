@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -47,9 +48,25 @@ func (w *World) ReadFile(p string) ([]byte, error) {
 	return []byte(f.Content), nil
 }
 
-// Stat describes a file or a directory that holds one.
+// Stat describes a file or a directory that holds one, with its SELinux label
+// where there are any.
 func (w *World) Stat(p string) (host.FileInfo, error) {
-	p = path.Clean(p)
+	info, err := w.stat(path.Clean(p))
+	if err == nil && info.Exists && w.selinux() {
+		key, mounted := w.labelled(path.Clean(p))
+		info.SELinux = w.labels[key]
+		switch {
+		case info.SELinux != "":
+		case mounted: // by nobody yet
+			info.SELinux = "system_u:object_r:unlabeled_t:s0"
+		default:
+			info.SELinux = "system_u:object_r:etc_t:s0"
+		}
+	}
+	return info, err
+}
+
+func (w *World) stat(p string) (host.FileInfo, error) {
 	if strings.HasPrefix(p, "/proc/sys/") {
 		_, ok := w.Sysctls[strings.ReplaceAll(strings.TrimPrefix(p, "/proc/sys/"), "/", ".")]
 		return host.FileInfo{Exists: ok, Mode: 0o644, Owner: "root:root"}, nil
@@ -118,22 +135,28 @@ func (w *World) System() (host.System, error) {
 	return s, nil
 }
 
-// Filesystem says every path lies on a large ext4.
+// Filesystem is the mount that a path lies on, or a large ext4.
 func (w *World) Filesystem(p string) (host.Filesystem, error) {
 	best := host.Filesystem{Type: "ext4", Source: "/dev/vda1", FreeBytes: 40 << 30}
 	longest := 0
 	for _, m := range w.MountTable {
 		if (p == m.Target || strings.HasPrefix(p, strings.TrimSuffix(m.Target, "/")+"/")) && len(m.Target) > longest {
-			best, longest = host.Filesystem{Type: m.Type, Source: m.Source, FreeBytes: 40 << 30}, len(m.Target)
+			best = host.Filesystem{Type: m.Type, Source: m.Source, FreeBytes: 40 << 30, ReadOnly: slices.Contains(m.Options, "ro")}
+			longest = len(m.Target)
 		}
 	}
 	return best, nil
 }
 
-// Version is the version of the package that brought the program.
+// Version is what the program says of itself, or the version of the package
+// that brought it.
 func (w *World) Version(_ context.Context, program string) (string, error) {
-	if _, err := w.LookPath(program); err != nil {
+	file, err := w.LookPath(program)
+	if err != nil {
 		return "", err
+	}
+	if v := w.Files[file].Version; v != "" {
+		return v, nil
 	}
 	for name, p := range w.Repo {
 		for f := range p.Files {

@@ -6,9 +6,11 @@ package hosttest
 import (
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"sort"
 	"strings"
+	"syscall"
 
 	"nodeagent/internal/host"
 )
@@ -20,6 +22,7 @@ type File struct {
 	Owner   string // "root:root" when empty
 	Link    string // a symbolic link when not empty
 	Dir     bool   // an empty directory
+	Version string // of a program: what it says of itself; its package's when empty
 	// Modified is when it was last written, in µs since the epoch.
 	Modified int64
 }
@@ -27,6 +30,7 @@ type File struct {
 // Package is what a package brings when it is installed.
 type Package struct {
 	Version  string          // version-release
+	From     string          // id of the repository that must be set up for it; the distribution's own when empty
 	Provides []string        // other names it answers to
 	Files    map[string]File // programs among them
 	Units    []string
@@ -54,6 +58,7 @@ type World struct {
 	NodeObject host.Node
 	TokenDoc   string // what fetching the token yields; empty: nothing there
 
+	labels  map[string]string // SELinux contexts: by UUID for the top of a filesystem, else by path
 	token   bool
 	effects int
 	dieAt   int
@@ -153,6 +158,9 @@ func (w *World) String() string {
 	for _, m := range w.MountTable {
 		line("mount %s on %s type %s", m.Source, m.Target, m.Type)
 	}
+	for _, l := range sorted(w.labels) {
+		line("label %s %s", l, w.labels[l])
+	}
 	for _, z := range sorted(w.Firewall.Zones) {
 		line("zone %s %+v", z, w.Firewall.Zones[z])
 	}
@@ -199,6 +207,29 @@ func (w *World) resolve(p string) string {
 
 func (w *World) put(p, content string) {
 	w.Files[p] = File{Content: content, Modified: w.now()}
+}
+
+// writable says why a path can't be written: its filesystem is read-only.
+func (w *World) writable(p string) error {
+	fs, err := w.Filesystem(w.resolve(p))
+	if err == nil && fs.ReadOnly {
+		err = &os.PathError{Op: "open", Path: p, Err: syscall.EROFS}
+	}
+	return err
+}
+
+// selinux tells whether files have labels.
+func (w *World) selinux() bool { return w.Sys.SELinux != "" && w.Sys.SELinux != "disabled" }
+
+// labelled is the key of labels for a path: the filesystem's when one is
+// mounted there.
+func (w *World) labelled(p string) (key string, mounted bool) {
+	for _, m := range w.MountTable {
+		if d := w.disk(m.Source); m.Target == p && d != nil {
+			return d.FSUUID, true
+		}
+	}
+	return p, false
 }
 
 func notExist(p string) error { return &fs.PathError{Op: "open", Path: p, Err: fs.ErrNotExist} }
