@@ -68,11 +68,20 @@ func (l *Linux) systemOfKernel(s *System) error {
 	return nil
 }
 
+// loaders are the dynamic loaders of the two machine types, at the place that
+// each one's ABI fixes.
+var loaders = map[string]string{"/lib64/ld-linux-x86-64.so.2": "x86_64", "/lib/ld-linux-aarch64.so.1": "aarch64"}
+
 // systemOfTree takes what the files below a root tell: those of /proc that a
 // fixture carries, or the one kernel that an image has.
 func (l *Linux) systemOfTree(s *System) {
 	s.Root, s.CPUs = true, 0
 	s.Arch, s.Kernel = firstLine(l.text("/proc/sys/kernel/arch")), firstLine(l.text("/proc/sys/kernel/osrelease"))
+	for loader, arch := range loaders {
+		if info, err := l.Stat(loader); err == nil && info.Exists && s.Arch == "" {
+			s.Arch = arch
+		}
+	}
 	if kernels, err := l.ReadDir("/lib/modules"); err == nil && s.Kernel == "" && len(kernels) == 1 {
 		s.Kernel = kernels[0]
 	}

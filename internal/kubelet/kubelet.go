@@ -65,6 +65,7 @@ type Facts struct {
 // Resolver is a resolv.conf.
 type Resolver struct {
 	Exists  bool     `json:"exists"`
+	Link    string   `json:"link,omitempty"` // its target, when it is a symbolic link
 	Servers []string `json:"servers,omitempty"`
 }
 
@@ -156,7 +157,7 @@ func (f *Facts) observePatches(v host.View) error {
 
 func resolver(v host.View, path string) (Resolver, error) {
 	t, err := host.ReadText(v, path)
-	return Resolver{t.Exists, servers(t.Content)}, err
+	return Resolver{t.Exists, t.Link, servers(t.Content)}, err
 }
 
 // servers lists the name servers of a resolv.conf (resolv.conf(5)).

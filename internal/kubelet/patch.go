@@ -54,6 +54,8 @@ func chooseResolv(f Facts, current string) (path, warning string) {
 		return current, ""
 	case f.Systemd.Exists && !f.Route: // DHCP hasn't brought the servers yet
 		return systemdResolv, ""
+	case !f.Etc.Exists && strings.Contains(f.Etc.Link, "/run/systemd/resolve/"): // an image, or a boot that hasn't come that far
+		return systemdResolv, ""
 	case !f.Etc.Exists || len(f.Etc.Servers) == 0:
 		return etcResolv, "" // filled once the network is up
 	}

@@ -36,6 +36,9 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 		}
 	}
 	installing := missing(w.required, f.Installed)
+	if f.Installed == nil && len(installing) > 0 {
+		p.Warnings = append(p.Warnings, "what is installed can't be told here, so every package that is needed is listed; those that are there already stay as they are")
+	}
 	lock := m.lock(spec, f, installing)
 	p.Warnings = append(p.Warnings, lock.warnings...)
 	repos := repositories(spec, f, lock.exclude)
