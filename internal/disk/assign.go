@@ -111,6 +111,9 @@ func kernelName(d config.Disk, devices []host.BlockDevice) error {
 	return fail.New(fail.Safety, "use a link below /dev/disk/by-id or /dev/disk/by-path", "disk %s: %s is a name that changes between boots", d.Name, d.Select.Path)
 }
 
+// listed is how many disks a message names.
+const listed = 8
+
 // pickBlank returns the first device in by-path order that is provably blank
 // and nobody else's.
 func pickBlank(d config.Disk, f Facts, taken map[string]string) (host.BlockDevice, error) {
@@ -149,6 +152,9 @@ func pickBlank(d config.Disk, f Facts, taken map[string]string) (host.BlockDevic
 	}
 	kind, seen := fail.Step, "there is no other whole disk of that size"
 	if harm {
+		if more := len(not) - listed; more > 1 {
+			not = append(not[:listed], fmt.Sprintf("and %d more", more))
+		}
 		kind, seen = fail.Safety, strings.Join(not, "; ")
 	}
 	return host.BlockDevice{}, fail.New(kind, "attach a blank disk, or select the right one by label, serial, wwn or path; nothing is ever formatted that holds anything", "disk %s: no device is labelled %s, and no disk is provably %s: %s", d.Name, d.Filesystem.Label, selector(d.Select), seen)

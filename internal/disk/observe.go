@@ -130,8 +130,8 @@ func (f *Facts) missing(d config.Disk) bool {
 }
 
 // matters tells whether a device must be probed: one that a disk not yet
-// mounted selects, one with its label, and, for disks that must be searched,
-// each on which udev knows nothing.
+// mounted selects, one with its label, and, for disks that must be searched by
+// what is on them, each of which udev knows nothing.
 func (f *Facts) matters(disks []config.Disk, x host.BlockDevice) bool {
 	unknown := (x.Type == "disk" || x.Type == "part" || x.Type == "loop") && x.Size > 0 && x.FSType == "" && x.PTType == "" && len(x.Children) == 0
 	for _, d := range disks {
@@ -141,7 +141,8 @@ func (f *Facts) matters(disks []config.Disk, x host.BlockDevice) bool {
 		if x.Label == d.Filesystem.Label || selects(d.Select, x) {
 			return true
 		}
-		if unknown && f.missing(d) && (d.Select.Blank == nil || x.Type != "disk" || inRange(d.Select.Blank, x.Size)) {
+		byContent := d.Select.Label != "" || d.Select.FSUUID != "" || d.Select.Blank != nil && (x.Type != "disk" || inRange(d.Select.Blank, x.Size))
+		if unknown && byContent && f.missing(d) {
 			return true
 		}
 	}

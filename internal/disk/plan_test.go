@@ -442,3 +442,13 @@ func TestFactsSurviveJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal(b, &back))
 	require.True(t, plan(back, d).Empty())
 }
+
+func TestAMessageAboutManyDisksStaysShort(t *testing.T) {
+	f := facts()
+	for slot := 4; slot < 16; slot++ {
+		f.Devices = append(f.Devices, holding(blankDisk(fmt.Sprint("vd", slot), slot), "xfs", "other"))
+	}
+	s := anyBlank()
+	s.Blank.MaxSize = "2TiB"
+	refused(t, plan(f, kubeletDisk(s)), "no disk is provably blank and of at least 90GiB and at most 2TiB", "vd11", "; and 4 more")
+}

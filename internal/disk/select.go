@@ -41,14 +41,17 @@ func selector(s config.DiskSelect) string {
 	if s.Blank == nil {
 		return "no selector"
 	}
-	out := "blank"
+	var bounds []string
 	if s.Blank.MinSize != "" {
-		out += " of at least " + s.Blank.MinSize
+		bounds = append(bounds, "at least "+s.Blank.MinSize)
 	}
 	if s.Blank.MaxSize != "" {
-		out += " of at most " + s.Blank.MaxSize
+		bounds = append(bounds, "at most "+s.Blank.MaxSize)
 	}
-	return out
+	if len(bounds) == 0 {
+		return "blank"
+	}
+	return "blank and of " + strings.Join(bounds, " and ")
 }
 
 // plainWWN makes the spellings of a WWN equal: 0x5000…, wwn-0x5000…,

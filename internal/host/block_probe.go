@@ -66,7 +66,7 @@ func (l *Linux) probe(ctx context.Context, d BlockDevice) (BlockDevice, error) {
 func readBytes(d *BlockDevice) error {
 	f, err := openExclusive(d.Path)
 	if errors.Is(err, syscall.EBUSY) {
-		d.Busy = "the kernel has it in use (mounted, swap, or a member of RAID, LVM, device-mapper or multipath)"
+		d.Busy = "it is in use (mounted in some namespace, swap, a member of RAID, LVM, device-mapper or multipath, or held by a program)"
 		f, err = os.OpenFile(d.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}
 	if err != nil {
@@ -135,7 +135,7 @@ func (d BlockDevice) NotBlank() []string {
 	say(d.Ambivalent, "blkid finds contradicting signatures on it")
 	say(d.Unreadable != "", "it can't be read: %s", d.Unreadable)
 	say(d.Busy != "" && len(d.Mounts) == 0 && !d.Swap, "it can't be opened exclusively: %s", d.Busy)
-	say(len(d.Signatures) > 0, "wipefs finds %s", strings.Join(d.Signatures, ", "))
+	say(len(d.Signatures) > 0, "wipefs finds %s", strings.Join(firstFew(d.Signatures), ", "))
 	say(d.Claim != "", "a format of nodeagent was cut off on it (uuid %s)", d.Claim)
 	say(d.NonZero && len(out) == 0, "it is not all zeros (byte %d isn't), so something may be on it that no tool knows", d.NonZeroAt)
 	say(!d.Probed && len(out) == 0, "it has not been probed")
@@ -153,7 +153,8 @@ func (d BlockDevice) Content() string {
 	return fmt.Sprintf("%s labelled %q", d.FSType, d.Label)
 }
 
-// firstFew keeps messages short: a kubelet's disk has hundreds of mounts.
+// firstFew keeps messages short: a kubelet's disk has hundreds of mounts, a ZFS
+// member hundreds of uberblocks.
 func firstFew(list []string) []string {
 	if len(list) > 3 {
 		return append(append([]string{}, list[:3]...), "…")
