@@ -51,7 +51,7 @@ Exit code 0: nothing to do; 3: changes pending; 4 or 1: something is in the way.
 			} else {
 				plan = run.Make(ctx, h, c.Spec, steps)
 			}
-			return a.showPlan(plan, c.Warnings)
+			return a.showPlan(plan, c.Warnings, "up")
 		},
 	}
 	a.hostFlags(cmd)
@@ -60,7 +60,8 @@ Exit code 0: nothing to do; 3: changes pending; 4 or 1: something is in the way.
 	return cmd
 }
 
-func (a *app) showPlan(p run.Plan, warnings []string) error {
+// showPlan prints what a command would do and returns its exit code.
+func (a *app) showPlan(p run.Plan, warnings []string, command string) error {
 	blocked := p.Blocked()
 	if a.output == "json" {
 		if err := a.json(p); err != nil {
@@ -74,7 +75,7 @@ func (a *app) showPlan(p run.Plan, warnings []string) error {
 	}
 	if blocked != nil {
 		// Each one is in the plan already, with its hint.
-		return fail.New(fail.KindOf(blocked), "", "up would refuse: see what the plan calls refused")
+		return fail.New(fail.KindOf(blocked), "", "%s would refuse: see what the plan calls refused", command)
 	}
 	if p.Changes() > 0 {
 		return errPending
@@ -83,7 +84,7 @@ func (a *app) showPlan(p run.Plan, warnings []string) error {
 }
 
 // mark shows at a glance what kind of change a line is.
-var mark = map[change.Class]string{change.Wait: "…", change.Additive: "+", change.Reversible: "~", change.Destructive: "!"}
+var mark = map[change.Class]string{change.Wait: "…", change.Additive: "+", change.Reversible: "~", change.Removal: "-", change.Destructive: "!"}
 
 func (a *app) printPlan(p run.Plan, warnings []string) {
 	quiet := []string{}

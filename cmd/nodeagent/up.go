@@ -57,18 +57,14 @@ func (a *app) up(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	id := make([]byte, 6)
-	if _, err := rand.Read(id); err != nil {
+	opts, err := options()
+	if err != nil {
 		return err
 	}
-	opts := run.Options{ID: hex.EncodeToString(id), Version: version, Now: time.Now}
 	if !a.yes && isTerminal(a.in) && isTerminal(a.out) {
 		opts.Confirm = a.confirm
 	}
-	sink := report.Text(a.errs, isTerminal(a.errs) && os.Getenv("NO_COLOR") == "")
-	if a.output == "json" {
-		sink = report.JSONLines(a.errs)
-	}
+	sink := a.sink()
 	for _, w := range c.Warnings {
 		sink(report.Event{Time: time.Now(), Kind: report.Warning, Text: w})
 	}
@@ -86,6 +82,21 @@ func (a *app) up(cmd *cobra.Command) error {
 		a.printReport(last, h.Stats())
 	}
 	return err
+}
+
+// options names a new run.
+func options() (run.Options, error) {
+	id := make([]byte, 6)
+	_, err := rand.Read(id)
+	return run.Options{ID: hex.EncodeToString(id), Version: version, Now: time.Now}, err
+}
+
+// sink shows progress on stderr.
+func (a *app) sink() report.Sink {
+	if a.output == "json" {
+		return report.JSONLines(a.errs)
+	}
+	return report.Text(a.errs, isTerminal(a.errs) && os.Getenv("NO_COLOR") == "")
 }
 
 // isTerminal tells whether a stream is a terminal.

@@ -15,6 +15,7 @@ const (
 	Wait        Class = "wait"        // changes nothing, waits for something
 	Additive    Class = "additive"    // adds what wasn't there
 	Reversible  Class = "reversible"  // changes what was there; the old value is kept
+	Removal     Class = "removal"     // takes away what came with a cluster; it comes again with a join
 	Destructive Class = "destructive" // can't be taken back: making a filesystem
 )
 

@@ -66,8 +66,11 @@ func (c WriteFile) MarshalJSON() ([]byte, error) {
 // RemoveFile removes one file; a missing one is fine.
 type RemoveFile struct {
 	Path   string `json:"path"`
-	Before *Saved `json:"before,omitempty"`
-	What   string `json:"-"`
+	Reload string `json:"reload,omitempty"` // unit that reads its files again when told to
+	// Dirs were made for the file: they are removed, too, when they are empty.
+	Dirs   []string `json:"dirs,omitempty"` // deepest last
+	Before *Saved   `json:"before,omitempty"`
+	What   string   `json:"-"`
 }
 
 func (c RemoveFile) ID() string { return "remove:" + c.Path }

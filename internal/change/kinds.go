@@ -1,7 +1,69 @@
 package change
 
-// Everything this binary can do to a host; what each kind is, is in the file of
-// its subject.
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// kinds is everything this binary can do to a host, each with how it is read
+// back from a journal. What a kind is, is in the file of its subject.
+var kinds = map[string]func(json.RawMessage) (Change, error){
+	"WriteFile":       as[WriteFile],
+	"RemoveFile":      as[RemoveFile],
+	"SetHostname":     as[SetHostname],
+	"ProbeRepository": as[ProbeRepository],
+	"ImportKeys":      as[ImportKeys],
+	"InstallPackages": as[InstallPackages],
+	"InstallArchive":  as[InstallArchive],
+	"SwapOff":         as[SwapOff],
+	"MaskUnit":        as[MaskUnit],
+	"SetUnit":         as[SetUnit],
+	"LoadModule":      as[LoadModule],
+	"SetSysctl":       as[SetSysctl],
+	"MakeFilesystem":  as[MakeFilesystem],
+	"Mount":           as[Mount],
+	"Relabel":         as[Relabel],
+	"AllowPorts":      as[AllowPorts],
+	"WaitRoute":       as[WaitRoute],
+	"FetchToken":      as[FetchToken],
+	"Join":            as[Join],
+	"WaitReady":       as[WaitReady],
+	"RunHook":         as[RunHook],
+	"RestoreFile":     as[RestoreFile],
+	"SwapOn":          as[SwapOn],
+	"UnmaskUnit":      as[UnmaskUnit],
+	"RemoveKeys":      as[RemoveKeys],
+	"RemovePackages":  as[RemovePackages],
+	"RemoveArchive":   as[RemoveArchive],
+	"ClosePorts":      as[ClosePorts],
+	"Unmount":         as[Unmount],
+	"StopPods":        as[StopPods],
+	"UnmountVolumes":  as[UnmountVolumes],
+	"RemoveState":     as[RemoveState],
+	"CleanNetwork":    as[CleanNetwork],
+}
+
+func as[C Change](raw json.RawMessage) (Change, error) {
+	var c C
+	err := json.Unmarshal(raw, &c)
+	return c, err
+}
+
+// Decode reads what Encode wrote; secret content is not there any more, and
+// summaries are those of the kind.
+func Decode(raw json.RawMessage) (Change, error) {
+	var head struct {
+		Kind string `json:"kind"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return nil, err
+	}
+	read, ok := kinds[head.Kind]
+	if !ok {
+		return nil, fmt.Errorf("this version knows no change of kind %q", head.Kind)
+	}
+	return read(raw)
+}
 
 func (WriteFile) sealed()       {}
 func (RemoveFile) sealed()      {}
@@ -24,3 +86,15 @@ func (FetchToken) sealed()      {}
 func (Join) sealed()            {}
 func (WaitReady) sealed()       {}
 func (RunHook) sealed()         {}
+func (RestoreFile) sealed()     {}
+func (SwapOn) sealed()          {}
+func (UnmaskUnit) sealed()      {}
+func (RemoveKeys) sealed()      {}
+func (RemovePackages) sealed()  {}
+func (RemoveArchive) sealed()   {}
+func (ClosePorts) sealed()      {}
+func (Unmount) sealed()         {}
+func (StopPods) sealed()        {}
+func (UnmountVolumes) sealed()  {}
+func (RemoveState) sealed()     {}
+func (CleanNetwork) sealed()    {}

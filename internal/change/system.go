@@ -59,6 +59,8 @@ type SetUnit struct {
 	Start   bool   `json:"start,omitempty"`
 	Restart bool   `json:"restart,omitempty"` // restarts it when it runs, starts it otherwise
 	Disable bool   `json:"disable,omitempty"` // disables and stops it
+	Stop    bool   `json:"stop,omitempty"`    // stops it
+	OffBoot bool   `json:"offBoot,omitempty"` // disables it and lets it run
 	Socket  string `json:"socket,omitempty"`  // CRI socket that must answer afterwards
 	Why     string `json:"why,omitempty"`
 }
@@ -69,7 +71,7 @@ func (c SetUnit) Summary() string {
 	for _, w := range []struct {
 		on bool
 		is string
-	}{{c.Reload, "reload the manager"}, {c.Enable, "enable"}, {c.Start, "start"}, {c.Restart, "restart"}, {c.Disable, "disable and stop"}} {
+	}{{c.Reload, "reload the manager"}, {c.Enable, "enable"}, {c.Start, "start"}, {c.Restart, "restart"}, {c.Disable, "disable and stop"}, {c.OffBoot, "disable"}, {c.Stop, "stop"}} {
 		if w.on {
 			do = append(do, w.is)
 		}

@@ -69,6 +69,30 @@ func (l *Linux) Apply(ctx context.Context, c change.Change, progress func(string
 		return l.applyWaitReady(ctx, c, progress)
 	case change.RunHook:
 		return l.applyRunHook(ctx, c, progress)
+	case change.RestoreFile:
+		return l.applyRestoreFile(ctx, c, progress)
+	case change.SwapOn:
+		return l.applySwapOn(ctx, c, progress)
+	case change.UnmaskUnit:
+		return l.applyUnmaskUnit(ctx, c, progress)
+	case change.RemoveKeys:
+		return l.applyRemoveKeys(ctx, c, progress)
+	case change.RemovePackages:
+		return l.applyRemovePackages(ctx, c, progress)
+	case change.RemoveArchive:
+		return l.applyRemoveArchive(ctx, c, progress)
+	case change.ClosePorts:
+		return l.applyClosePorts(ctx, c, progress)
+	case change.Unmount:
+		return l.applyUnmount(ctx, c, progress)
+	case change.StopPods:
+		return l.applyStopPods(ctx, c, progress)
+	case change.UnmountVolumes:
+		return l.applyUnmountVolumes(ctx, c, progress)
+	case change.RemoveState:
+		return l.applyRemoveState(ctx, c, progress)
+	case change.CleanNetwork:
+		return l.applyCleanNetwork(ctx, c, progress)
 	}
 	return fmt.Errorf("%s: no way to apply a %s", c.ID(), change.Kind(c))
 }

@@ -24,20 +24,40 @@ import (
 // criTime bounds one question to a runtime.
 const criTime = 5 * time.Second
 
+// maxCRIAnswer bounds an answer in bytes: gRPC's own default is 4 MiB, kubelet
+// takes 16.
+const maxCRIAnswer = 16 << 20
+
 // gRPC statuses that tell something here (grpc's codes.Code).
 const (
 	grpcUnimplemented = "12"
 	grpcUnavailable   = "14"
 )
 
-// CRI calls runtime.v1.RuntimeService/Version. gRPC is HTTP/2 with framed
-// messages, and the two messages have four strings: that needs no library.
+// CRI asks a runtime for its name and version.
 func (l *Linux) CRI(ctx context.Context, socket string) (RuntimeVersion, error) {
 	if !l.Live() {
 		return RuntimeVersion{}, ErrUnobservable
 	}
+	// VersionRequest.version (1) is the client's version of the kubelet's runtime
+	// API, always "0.1.0" from kubelet.
+	data, err := callCRI(ctx, socket, "Version", criTime, protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "0.1.0"))
+	if err != nil {
+		return RuntimeVersion{}, err
+	}
+	v, err := parseVersionResponse(data)
+	if err != nil {
+		return v, fmt.Errorf("the answer of %s: %w", socket, err)
+	}
+	return v, nil
+}
+
+// callCRI calls a method of runtime.v1.RuntimeService and returns the framed
+// answer. gRPC is HTTP/2 with framed messages, and the few messages that are
+// needed have a handful of strings: that needs no library.
+func callCRI(ctx context.Context, socket, method string, limit time.Duration, message []byte) ([]byte, error) {
 	path := strings.TrimPrefix(socket, "unix://")
-	ctx, cancel := context.WithTimeout(ctx, criTime)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
@@ -48,37 +68,30 @@ func (l *Linux) CRI(ctx context.Context, socket string) (RuntimeVersion, error) 
 		},
 	}
 	defer transport.CloseIdleConnections()
-	// VersionRequest.version (1) is the client's version of the kubelet's runtime
-	// API, always "0.1.0" from kubelet.
-	body := frame(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "0.1.0"))
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/runtime.v1.RuntimeService/Version", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/runtime.v1.RuntimeService/"+method, bytes.NewReader(frame(message)))
 	if err != nil {
-		return RuntimeVersion{}, err
+		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/grpc")
 	req.Header.Set("TE", "trailers")
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return RuntimeVersion{}, criUnreached(path, err)
+		return nil, criUnreached(path, err)
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxCRIAnswer))
 	if err != nil {
-		return RuntimeVersion{}, criUnreached(path, err)
+		return nil, criUnreached(path, err)
 	}
 	// An answer without a message has its trailers in the header.
-	status, message := resp.Trailer.Get("Grpc-Status"), resp.Trailer.Get("Grpc-Message")
+	status, text := resp.Trailer.Get("Grpc-Status"), resp.Trailer.Get("Grpc-Message")
 	if status == "" {
-		status, message = resp.Header.Get("Grpc-Status"), resp.Header.Get("Grpc-Message")
+		status, text = resp.Header.Get("Grpc-Status"), resp.Header.Get("Grpc-Message")
 	}
 	if status != "0" {
-		return RuntimeVersion{}, criRefused(path, resp.StatusCode, status, message)
+		return nil, criRefused(path, resp.StatusCode, status, text)
 	}
-	v, err := parseVersionResponse(data)
-	if err != nil {
-		return v, fmt.Errorf("the answer of %s: %w", path, err)
-	}
-	return v, nil
+	return data, nil
 }
 
 // frame puts gRPC's prefix before a message: not compressed, and its length.
@@ -86,14 +99,23 @@ func frame(message []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
 }
 
+// unframe returns the message behind gRPC's prefix.
+func unframe(data []byte) ([]byte, error) {
+	if len(data) < 5 || data[0] != 0 || int(binary.BigEndian.Uint32(data[1:5])) != len(data)-5 {
+		return nil, errors.New("not one gRPC message")
+	}
+	return data[5:], nil
+}
+
 // parseVersionResponse reads a framed VersionResponse: runtime_name is field 2,
 // runtime_version field 3.
 func parseVersionResponse(data []byte) (RuntimeVersion, error) {
-	if len(data) < 5 || data[0] != 0 || int(binary.BigEndian.Uint32(data[1:5])) != len(data)-5 {
-		return RuntimeVersion{}, errors.New("not one gRPC message")
+	b, err := unframe(data)
+	if err != nil {
+		return RuntimeVersion{}, err
 	}
 	var v RuntimeVersion
-	for b := data[5:]; len(b) > 0; {
+	for len(b) > 0 {
 		field, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
 			return v, protowire.ParseError(n)

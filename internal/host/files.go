@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -175,6 +177,11 @@ func (l *Linux) applyWriteFile(ctx context.Context, c change.WriteFile, _ func(s
 	if err != nil {
 		return fmt.Errorf("owner %q of %s: %w", c.Owner, c.Path, err)
 	}
+	if c.Secret {
+		if err := l.keep(ctx, c); err != nil {
+			return fmt.Errorf("keeping %s as it is: %w", c.Path, err)
+		}
+	}
 	if err := l.writeAtomic(ctx, c.Path, []byte(c.Content), os.FileMode(mode), uid, gid); err != nil || c.Reload == "" {
 		return err
 	}
@@ -262,9 +269,76 @@ func syncDir(dir string) error {
 	return nil
 }
 
-func (l *Linux) applyRemoveFile(_ context.Context, c change.RemoveFile, _ func(string)) error {
-	if err := os.Remove(c.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// applyRemoveFile removes a file, and directories that were made for it and are
+// empty now.
+func (l *Linux) applyRemoveFile(ctx context.Context, c change.RemoveFile, _ func(string)) error {
+	if err := os.Remove(c.Path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		return err
 	}
-	return syncDir(filepath.Dir(c.Path))
+	if err := removeDirs(filepath.Dir(c.Path), c.Dirs); err != nil || c.Reload == "" {
+		return err
+	}
+	return l.reloadUnit(ctx, c.Reload)
+}
+
+// removeDirs removes directories that are empty, deepest last in the list, and
+// returns when that and what was removed from dir is on disk.
+func removeDirs(dir string, dirs []string) error {
+	for _, d := range slices.Backward(dirs) {
+		err := syscall.Rmdir(d)
+		switch {
+		case err == nil, errors.Is(err, fs.ErrNotExist):
+			if dir == d || strings.HasPrefix(dir, d+"/") {
+				dir = filepath.Dir(d)
+			}
+		case errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EEXIST), errors.Is(err, syscall.EBUSY), errors.Is(err, syscall.ENOTDIR):
+		default:
+			return &fs.PathError{Op: "rmdir", Path: d, Err: err}
+		}
+	}
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return syncDir(dir)
+}
+
+// keep saves a file that others may not read before it is written for the first
+// time, and notes what is written, so that a reset can tell and give it back.
+func (l *Linux) keep(ctx context.Context, c change.WriteFile) error {
+	path := change.KeepsakePath(c.Path)
+	old, err := l.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var now *change.Content
+	t, err := ReadText(l, c.Path)
+	if err != nil {
+		return err
+	}
+	if t.Exists {
+		now = &change.Content{Mode: t.Mode, Owner: t.Owner, Data: []byte(t.Content)}
+	}
+	b, err := change.Keep(old, c.Path, now, c.Content)
+	if err != nil {
+		return err
+	}
+	return l.Save(path, b)
+}
+
+// applyRestoreFile puts a file back from its copy, which goes last: a run that
+// is killed in between finds it again.
+func (l *Linux) applyRestoreFile(ctx context.Context, c change.RestoreFile, _ func(string)) error {
+	copied := change.KeepsakePath(c.Path)
+	b, err := l.ReadFile(copied)
+	if err != nil {
+		return fmt.Errorf("the copy of %s: %w", c.Path, err)
+	}
+	var k change.Keepsake
+	if err := json.Unmarshal(b, &k); err != nil || k.Path != c.Path || k.Before == nil {
+		return fmt.Errorf("%s is not the copy of %s: %w", copied, c.Path, errors.Join(err, fs.ErrInvalid))
+	}
+	if err := l.applyWriteFile(ctx, change.WriteFile{Path: c.Path, Mode: k.Before.Mode, Owner: k.Before.Owner, Content: string(k.Before.Data)}, nil); err != nil {
+		return err
+	}
+	return l.applyRemoveFile(ctx, change.RemoveFile{Path: copied, Dirs: []string{change.SavedDirectory}}, nil)
 }

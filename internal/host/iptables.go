@@ -194,13 +194,7 @@ func (l *Linux) insertRules(ctx context.Context, c change.AllowPorts) error {
 		if err != nil || input == "" {
 			return err
 		}
-		name, err := l.variantProgram(f.program, variant, usual, "-restore")
-		if err != nil {
-			return err
-		}
-		// The lock is shared with kube-proxy, which holds it for seconds at times.
-		_, err = l.must(ctx, program{name: name, args: []string{"--noflush", "--wait=30"}, stdin: []byte(input)})
-		return err
+		return l.restore(ctx, f.name, variant, usual, input)
 	}
 	return fmt.Errorf("%s: there is no family %q", c.ID(), c.Family)
 }

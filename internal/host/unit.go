@@ -21,7 +21,7 @@ const (
 	settleTime = 300 * time.Millisecond // in which a daemon that can't run is dead
 )
 
-// applySetUnit reloads, disables, enables, starts or restarts, in this order,
+// applySetUnit reloads, disables or stops, enables, starts or restarts, in this order,
 // and returns when the unit is really there.
 func (l *Linux) applySetUnit(ctx context.Context, c change.SetUnit, progress func(string)) error {
 	m, err := l.manager(ctx)
@@ -35,6 +35,12 @@ func (l *Linux) applySetUnit(ctx context.Context, c change.SetUnit, progress fun
 	}
 	if c.Disable {
 		return l.disable(ctx, m, c.Unit, progress)
+	}
+	if c.OffBoot {
+		return l.offBoot(ctx, m, c.Unit)
+	}
+	if c.Stop {
+		return l.stop(ctx, m, c.Unit, "", progress)
 	}
 	if c.Enable {
 		if _, _, err := m.EnableUnitFilesContext(ctx, []string{c.Unit}, false, false); err != nil {
@@ -75,13 +81,18 @@ func (l *Linux) disable(ctx context.Context, m *systemd.Conn, unit string, progr
 	if err != nil {
 		return err
 	}
-	if _, err := m.DisableUnitFilesContext(ctx, []string{unit}, false); err != nil && !noSuchUnit(err) {
-		return unitFileFailure("disabled", unit, err)
-	}
-	if err := l.reload(ctx, m); err != nil {
+	if err := l.offBoot(ctx, m, unit); err != nil {
 		return err
 	}
 	return l.stop(ctx, m, unit, before.What, progress)
+}
+
+// offBoot keeps a unit from starting by itself and lets it run.
+func (l *Linux) offBoot(ctx context.Context, m *systemd.Conn, unit string) error {
+	if _, err := m.DisableUnitFilesContext(ctx, []string{unit}, false); err != nil && !noSuchUnit(err) {
+		return unitFileFailure("disabled", unit, err)
+	}
+	return l.reload(ctx, m)
 }
 
 // stop waits until a unit is stopped; one that doesn't exist is. Swap is turned

@@ -74,6 +74,10 @@ type View interface {
 
 	// CRI asks the runtime at a CRI socket for its name and version.
 	CRI(ctx context.Context, socket string) (RuntimeVersion, error)
+	// Pods lists the pods of a runtime, as namespace/name.
+	Pods(ctx context.Context, socket string) ([]string, error)
+	// ClusterNetwork finds what has the names of a cluster's own in the kernel.
+	ClusterNetwork(ctx context.Context) (ClusterNetwork, error)
 	// Node reads this host's own Node object with /etc/kubernetes/kubelet.conf.
 	Node(ctx context.Context, name string) (Node, error)
 	// TokenHeld tells whether a join token is held in memory by this run.

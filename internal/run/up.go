@@ -15,6 +15,7 @@ import (
 	"nodeagent/internal/fail"
 	"nodeagent/internal/host"
 	"nodeagent/internal/report"
+	"nodeagent/internal/reset"
 	"nodeagent/internal/run/journal"
 )
 
@@ -31,6 +32,9 @@ type Options struct {
 	Now     func() time.Time // the clock of events and journal
 	// Confirm is asked before the first destructive change; nil agrees.
 	Confirm func(Plan) error
+	// Undone tells, at the end of a reset, which journalled changes are taken
+	// back; nil for any other run.
+	Undone func(context.Context, host.View) ([]string, error)
 }
 
 // LastRun is the record of a finished run, also of a failed one.
@@ -120,7 +124,19 @@ func (r *runner) run(ctx context.Context, steps []Step) error {
 			return err
 		}
 	}
-	return nil
+	return r.undone(ctx)
+}
+
+// undone ends a reset in the journal, so that the next round starts clean.
+func (r *runner) undone(ctx context.Context) error {
+	if r.opts.Undone == nil {
+		return nil
+	}
+	ids, err := r.opts.Undone(ctx, r.host)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	return r.journal(journal.Entry{Event: journal.Undone, Step: "reset", ID: "reset", IDs: ids})
 }
 
 // step brings one step to its end. The plan is made anew when anything has
@@ -193,7 +209,11 @@ func (r *runner) apply(ctx context.Context, step string, c change.Change) error 
 	if err != nil {
 		return err
 	}
-	if err := r.journal(journal.Entry{Event: journal.Intent, Step: step, ID: c.ID(), Change: encoded}); err != nil {
+	prior, err := reset.Before(ctx, r.host, c)
+	if err != nil {
+		return fmt.Errorf("what is there before %s can't be noted for a reset: %w", c.ID(), err)
+	}
+	if err := r.journal(journal.Entry{Event: journal.Intent, Step: step, ID: c.ID(), Change: encoded, Prior: prior}); err != nil {
 		return err
 	}
 	r.dirty = true
@@ -234,7 +254,7 @@ func (r *runner) verify(ctx context.Context, s Step) error {
 }
 
 func (r *runner) journal(e journal.Entry) error {
-	e.Time, e.Run = r.opts.Now(), r.opts.ID
+	e.Time, e.Run, e.Reset = r.opts.Now(), r.opts.ID, r.opts.Undone != nil
 	line, err := e.Line()
 	if err != nil {
 		return err

@@ -162,12 +162,7 @@ func (r Rule) concerns(w Rule, node string) bool {
 // plugin or Docker. What they reject is their business, and they put their jumps
 // first again whenever they are not.
 func ofTheCluster(chain string) bool {
-	for _, prefix := range []string{"KUBE-", "cali-", "CILIUM_", "OLD_CILIUM_", "FLANNEL-", "CNI-", "OVN-", "WEAVE", "DOCKER"} {
-		if strings.HasPrefix(chain, prefix) {
-			return true
-		}
-	}
-	return false
+	return ofACluster(chain) || strings.HasPrefix(chain, "DOCKER")
 }
 
 // Rejects tells whether the table keeps anything out or from being forwarded

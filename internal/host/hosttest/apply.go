@@ -29,6 +29,11 @@ func (w *World) apply(c change.Change) error {
 		if err := w.writable(c.Path); err != nil {
 			return err
 		}
+		if c.Secret {
+			if err := w.keep(c); err != nil {
+				return err
+			}
+		}
 		w.Files[w.resolve(c.Path)] = File{Content: c.Content, Mode: c.Mode, Owner: c.Owner, Modified: w.now()}
 		w.loadUnit(c.Path)
 	case change.RemoveFile:
@@ -36,6 +41,7 @@ func (w *World) apply(c change.Change) error {
 			return err
 		}
 		delete(w.Files, c.Path)
+		w.forgetUnit(c.Path)
 	case change.SetHostname:
 		w.Sys.Hostname = c.Name
 		w.put("/etc/hostname", c.Name+"\n")
@@ -57,8 +63,7 @@ func (w *World) apply(c change.Change) error {
 	case change.SwapOff:
 		w.swapOff(func(s Swap) bool { return s.Area == c.Area })
 	case change.MaskUnit:
-		w.UnitStates[c.Unit] = host.Unit{LoadState: "masked", ActiveState: "inactive", UnitFileState: "masked"}
-		w.Files["/etc/systemd/system/"+c.Unit] = File{Link: "/dev/null"}
+		w.mask(c.Unit)
 		w.swapOff(func(s Swap) bool { return s.Unit == c.Unit })
 	case change.SetUnit:
 		return w.setUnit(c)
@@ -108,7 +113,7 @@ func (w *World) apply(c change.Change) error {
 	case change.RunHook:
 		w.Files[c.Marker] = File{Content: c.Command + "\n", Mode: "0600"}
 	default:
-		return fmt.Errorf("the world has no %s", change.Kind(c))
+		return w.applyReset(c)
 	}
 	return nil
 }
@@ -171,9 +176,13 @@ func (w *World) setUnit(c change.SetUnit) error {
 			if strings.HasPrefix(u.FragmentPath, "/run/systemd/generator/") && !w.generated(u) && u.ActiveState != "active" {
 				delete(w.UnitStates, n)
 			}
+			if f := u.FragmentPath; strings.HasPrefix(f, "/etc/") && w.Files[f] == (File{}) {
+				delete(w.UnitStates, n)
+			}
 		}
+		w.generate()
 	}
-	if !c.Enable && !c.Start && !c.Restart && !c.Disable {
+	if c == (change.SetUnit{Unit: c.Unit, Reload: c.Reload, Why: c.Why}) {
 		return nil
 	}
 	u, ok := w.UnitStates[c.Unit]
@@ -182,6 +191,12 @@ func (w *World) setUnit(c change.SetUnit) error {
 	}
 	if c.Enable {
 		u.UnitFileState = "enabled"
+	}
+	if c.OffBoot {
+		u.UnitFileState = "disabled"
+	}
+	if c.Stop {
+		u.ActiveState = "inactive"
 	}
 	if c.Start || c.Restart {
 		u.ActiveState = "active"
@@ -300,6 +315,7 @@ func (w *World) join(c change.Join) error {
 	}
 	w.put("/var/lib/kubelet/kubeadm-flags.env", fmt.Sprintf("KUBELET_KUBEADM_ARGS=%q\n", strings.Join(flags, " ")))
 	w.NodeObject.Joined, w.NodeObject.Name = true, c.NodeName
+	w.populate()
 	if u, ok := w.UnitStates["kubelet.service"]; ok {
 		u.ActiveState = "active"
 		w.UnitStates["kubelet.service"] = u

@@ -23,6 +23,7 @@ func Photon5() *World {
 		Files: map[string]File{
 			"/etc/os-release":      {Link: "../usr/lib/os-release"},
 			"/usr/lib/os-release":  {Content: photon5},
+			"/swap.img":            {Mode: "0600"},
 			"/etc/fstab":           {Content: "#system\tmnt-pt\ttype\toptions\tdump\tfsck\nPARTUUID=5d0c\t/\text4\tdefaults,barrier,noatime,noacl,data=ordered\t1\t1\n/swap.img      none    swap    sw      0       0\n"},
 			"/etc/machine-id":      {Content: "9d2f0c5b7a6e4c1d8b3f6a1e5c7d9b02\n", Mode: "0444"},
 			"/etc/hostname":        {Content: "photon-7f3a91c0d2e4\n"},

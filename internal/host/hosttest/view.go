@@ -272,3 +272,14 @@ func (w *World) Node(context.Context, string) (host.Node, error) { return w.Node
 
 // TokenHeld tells whether the token has been fetched since the last Restart.
 func (w *World) TokenHeld() bool { return w.token }
+
+// Pods are those that run while the runtime does.
+func (w *World) Pods(ctx context.Context, socket string) ([]string, error) {
+	if _, err := w.CRI(ctx, socket); err != nil {
+		return nil, err
+	}
+	return slices.Clone(w.PodsRun), nil
+}
+
+// ClusterNetwork is what a cluster has put into the kernel.
+func (w *World) ClusterNetwork(context.Context) (host.ClusterNetwork, error) { return w.Cluster, nil }

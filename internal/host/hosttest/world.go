@@ -6,8 +6,10 @@ package hosttest
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 	"syscall"
@@ -57,6 +59,8 @@ type World struct {
 	LateRoute  *host.Route // appears when the route is awaited
 	NodeObject host.Node
 	TokenDoc   string // what fetching the token yields; empty: nothing there
+	PodsRun    []string
+	Cluster    host.ClusterNetwork
 
 	labels  map[string]string // SELinux contexts: by UUID for the top of a filesystem, else by path
 	token   bool
@@ -65,6 +69,7 @@ type World struct {
 	death   Death
 	dead    bool
 	log     []string
+	masked  map[string]host.Unit // what a mask hides
 }
 
 var _ host.Host = (*World)(nil)
@@ -92,6 +97,24 @@ func (w *World) Died() bool { return w.dead }
 // Restart brings the program back after a death: what was only in its memory
 // is gone.
 func (w *World) Restart() { w.dead, w.dieAt, w.token = false, 0, false }
+
+// Clone is a world of its own that is the same.
+func (w *World) Clone() *World {
+	c := *w
+	c.Files, c.Packages, c.UnitStates, c.masked = maps.Clone(w.Files), maps.Clone(w.Packages), maps.Clone(w.UnitStates), maps.Clone(w.masked)
+	c.Modules, c.Sysctls = maps.Clone(w.Modules), maps.Clone(w.Sysctls)
+	c.Swaps, c.Disks, c.MountTable = slices.Clone(w.Swaps), slices.Clone(w.Disks), slices.Clone(w.MountTable)
+	c.PodsRun, c.log, c.Net.Defaults = slices.Clone(w.PodsRun), slices.Clone(w.log), slices.Clone(w.Net.Defaults)
+	c.Firewall.Zones, c.Firewall.Interfaces, c.Firewall.Permanent = maps.Clone(w.Firewall.Zones), maps.Clone(w.Firewall.Interfaces), maps.Clone(w.Firewall.Permanent)
+	for name, z := range c.Firewall.Zones {
+		for _, s := range []*host.ZoneSettings{&z.Runtime, &z.Permanent} {
+			s.Ports, s.Protocols, s.Sources, s.Interfaces = slices.Clone(s.Ports), slices.Clone(s.Protocols), slices.Clone(s.Sources), slices.Clone(s.Interfaces)
+		}
+		c.Firewall.Zones[name] = z
+	}
+	c.Tables.Filter, c.labels = maps.Clone(w.Tables.Filter), maps.Clone(w.labels)
+	return &c
+}
 
 // Log is the effects on the host, in order, without the journal's.
 func (w *World) Log() []string { return w.log }
@@ -143,8 +166,12 @@ func (w *World) String() string {
 		u := w.UnitStates[n]
 		line("unit %s %s %s %s", n, u.LoadState, u.ActiveState, u.UnitFileState)
 	}
+	areas := map[string]Swap{}
 	for _, s := range w.Swaps {
-		line("swap %s", s.Area)
+		areas[s.Area] = s
+	}
+	for _, a := range sorted(areas) {
+		line("swap %s", a)
 	}
 	for _, n := range sorted(w.Modules) {
 		line("module %s", n)
@@ -167,6 +194,8 @@ func (w *World) String() string {
 	for _, family := range sorted(w.Tables.Filter) {
 		line("iptables %s %q", family, w.Tables.Filter[family])
 	}
+	line("pods %v", w.PodsRun)
+	line("cluster network %v", w.Cluster)
 	line("routes %v", w.Net.Defaults)
 	line("node joined=%v ready=%v", w.NodeObject.Joined, w.NodeObject.Ready)
 	return b.String()

@@ -20,6 +20,8 @@ const (
 	Intent Event = "intent"
 	Done   Event = "done"
 	Failed Event = "failed"
+	// Undone ends a reset: the changes of the ids are taken back.
+	Undone Event = "undone"
 )
 
 // Entry is one line.
@@ -31,6 +33,11 @@ type Entry struct {
 	ID     string          `json:"id"`
 	Change json.RawMessage `json:"change,omitempty"` // change.Encode, without secrets; with intents only
 	Error  string          `json:"error,omitempty"`
+	// Prior is what was there that the change itself doesn't tell (package reset);
+	// with intents only.
+	Prior json.RawMessage `json:"prior,omitempty"`
+	Reset bool            `json:"reset,omitempty"` // the line is of a reset, not of an up
+	IDs   []string        `json:"ids,omitempty"`   // with Undone
 }
 
 // Line is the entry as it is appended.
