@@ -142,7 +142,7 @@ func TestTheWaitEndsWhenTheRunIsInterrupted(t *testing.T) {
 
 // R2's unreachable route, R1's route without a gateway, routes over several
 // links and one whose link has no carrier.
-func TestUnreachableRoutesAreNoDefaultRoutes(t *testing.T) {
+func TestR2UnreachableRoutesAreNoDefaultRoutes(t *testing.T) {
 	ip := ownNetwork(t)
 	ip("link add eth0 type veth peer name far-eth0")
 	ip("link set far-eth0 up")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,7 +103,7 @@ func TestAHookRunsInALeanEnvironmentAndLeavesItsMarkerWhenItSucceeds(t *testing.
 	require.NoFileExists(t, marker)
 }
 
-func TestModulesThatCannotBeLoadedAreExplained(t *testing.T) {
+func TestP5ModulesThatCannotBeLoadedAreExplained(t *testing.T) {
 	const gone = "modprobe: FATAL: Module br_netfilter not found in directory /lib/modules/6.12.0-55.el10.x86_64"
 	require.ErrorContains(t, moduleFailure("br_netfilter", "6.12.0-55.el10.x86_64", false, gone), "has no /lib/modules/6.12.0-55.el10.x86_64")
 	err := moduleFailure("br_netfilter", "6.12.0-55.el10.x86_64", true, gone)
@@ -110,6 +111,16 @@ func TestModulesThatCannotBeLoadedAreExplained(t *testing.T) {
 	require.Contains(t, fail.HintOf(err), "kernel-modules-extra-6.12.0-55.el10.x86_64")
 	require.ErrorContains(t, moduleFailure("x", "6", true, "modprobe: ERROR: could not insert 'x': Key was rejected by service"), "the kernel refuses module x")
 	require.ErrorContains(t, moduleFailure("x", "6", true, "modprobe: ERROR: ../libkmod: Error running install command"), "can't be loaded")
+}
+
+func TestJ10AProgramGetsNoProxyOfOurEnvironment(t *testing.T) {
+	for _, name := range []string{"http_proxy", "HTTPS_PROXY", "ALL_PROXY"} {
+		t.Setenv(name, "http://proxy.example:3128")
+	}
+	r, err := New().exec(context.Background(), program{name: "env"})
+	require.NoError(t, err)
+	require.Contains(t, string(r.stdout), "PATH=")
+	require.NotContains(t, strings.ToLower(string(r.stdout)), "proxy", "kubeadm reaches the API server as kubelet does, directly")
 }
 
 func TestSysctlsHaveFilesBelowProcSysOnly(t *testing.T) {

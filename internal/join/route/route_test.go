@@ -41,7 +41,7 @@ func cards(names ...string) []host.Link {
 
 // The rows R1 to R4 are the field cases of the same name. That unreachable
 // routes are none is the observation's part: see
-// TestUnreachableRoutesAreNoDefaultRoutes in internal/host.
+// TestR2UnreachableRoutesAreNoDefaultRoutes in internal/host.
 var cases = map[string]struct {
 	spec      config.Spec
 	network   host.Network

@@ -136,6 +136,22 @@ func TestP2TheReleaseFieldIsLeftOpen(t *testing.T) {
 	w.Repo["kubelet"] = k
 	converge(t, w, load(t, repos))
 	require.Equal(t, "1.35.4-999.el9", w.Packages["kubelet"])
+	spec := load(t, repos)
+	spec.Kubernetes.Version = "v1.28.3"
+	require.Contains(t, wanted(spec, observe(t, w, spec), managers["dnf"]).required, "kubelet-1.28.3-*")
+}
+
+func TestP2TheURLHasTheMinorReleaseOnly(t *testing.T) {
+	for segment, want := range map[string]string{"v1.28": "", "v1.28.3": "it should be v1.28", "v1.27": "it should be v1.28"} {
+		spec := load(t, "  packages: {repositories: [{id: kubernetes, baseURL: \"https://repo.example/core:/stable:/"+segment+"/rpm/\", gpgKeys: [/k]}]}\n")
+		spec.Kubernetes.Version = "v1.28.3"
+		warnings := strings.Join(Plan(spec, observe(t, hosttest.Rocky9(), spec)).Warnings, "\n")
+		if want == "" {
+			require.Empty(t, warnings)
+			continue
+		}
+		require.Contains(t, warnings, "repository kubernetes is of "+segment+" by its URL, and Kubernetes v1.28.3 is asked for: "+want)
+	}
 }
 
 func TestP7ConntrackIsRequiredForReleasesWhoseKubeadmWantsIt(t *testing.T) {

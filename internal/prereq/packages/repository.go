@@ -57,6 +57,9 @@ func repositories(spec config.Spec, f Facts, hide bool) (p change.Plan) {
 				"%s holds credentials of repository %s, which would be lost", repoPath(r.ID), r.ID))
 			continue
 		}
+		if m := series.FindStringSubmatch(r.BaseURL); m != nil && m[1] != minorSeries(spec) {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("repository %s is of %s by its URL, and Kubernetes %s is asked for: it should be %s", r.ID, m[1], spec.Kubernetes.Version, minorSeries(spec)))
+		}
 		if !*r.GPGCheck {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("repository %s: signatures of its packages are not checked", r.ID))
 		}
@@ -72,6 +75,16 @@ func repositories(spec config.Spec, f Facts, hide bool) (p change.Plan) {
 		}
 	}
 	return p
+}
+
+// series is the segment of a URL that has the release in the Kubernetes
+// project's own layout, which mirrors keep: …/core:/stable:/v1.35/rpm/.
+var series = regexp.MustCompile(`/core:/(?:stable|prerelease):/(v[^/]+)/`)
+
+// minorSeries is v1.35 for v1.35.4: the repositories have one for each.
+func minorSeries(spec config.Spec) string {
+	n := numbers(strings.TrimPrefix(spec.Kubernetes.Version, "v"))
+	return fmt.Sprintf("v%d.%d", n[0], n[1])
 }
 
 func importKeys(r config.Repository) change.ImportKeys {

@@ -167,7 +167,7 @@ func TestS5UnitsAreNamedAsSystemdDoes(t *testing.T) {
 	require.Equal(t, "swap.img.swap", unitName("/swap.img"))
 }
 
-func TestSwapOfUnknownOriginIsNamedWithItsSuspects(t *testing.T) {
+func TestS7SwapOfUnknownOriginIsNamedWithItsSuspects(t *testing.T) {
 	w := world(func(w *hosttest.World) {
 		w.Swaps = []hosttest.Swap{{Area: "/dev/zram0", Kind: "partition"}}
 	})
