@@ -28,6 +28,7 @@ type Guest struct {
 	tap     string
 	mac     string
 	seed    []File
+	scsi    []*SCSIDisk
 	boots   int
 	process *process
 	master  *process // the shared ssh connection of this boot
@@ -163,7 +164,7 @@ func (g *Guest) qemuArgs() []string {
 		args = append(args, "-drive", fmt.Sprintf("if=none,id=d%d,format=raw,cache=writeback,discard=unmap,file=%s", i, d.Path),
 			"-device", device)
 	}
-	return args
+	return append(args, g.scsiArgs()...)
 }
 
 func (g *Guest) rootMode() string {
