@@ -43,11 +43,21 @@ func (r result) text() string {
 	return strings.TrimSpace(strings.TrimSpace(string(r.stdout)) + "\n" + strings.TrimSpace(string(r.stderr)))
 }
 
-// last is the last line of stderr, or of stdout, for short messages.
+// last is the last line of stderr, or of stdout, for short messages. A line
+// that is indented goes on with the one before it (mke2fs).
 func (r result) last() string {
 	for _, b := range [][]byte{r.stderr, r.stdout} {
-		if l := strings.Split(strings.TrimSpace(string(b)), "\n"); l[len(l)-1] != "" {
-			return l[len(l)-1]
+		said := ""
+		for line := range strings.Lines(strings.TrimSpace(string(b))) {
+			if said != "" && strings.HasPrefix(line, "\t") {
+				said += " "
+			} else {
+				said = ""
+			}
+			said += strings.TrimSpace(line)
+		}
+		if said != "" {
+			return said
 		}
 	}
 	return ""

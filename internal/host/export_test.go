@@ -47,3 +47,8 @@ func MustBeZero(size int64) (out []Span) {
 	}
 	return out
 }
+
+// LastSaid is what a message quotes of a program's output.
+func LastSaid(stdout, stderr string) string {
+	return result{stdout: []byte(stdout), stderr: []byte(stderr)}.last()
+}
