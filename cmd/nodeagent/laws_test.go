@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +84,40 @@ func TestASecondRunChangesNothing(t *testing.T) {
 			require.Len(t, w.Log(), effects)
 		})
 	}
+}
+
+// What a run leaves comes back by itself: after a reboot another one has only
+// to wait for kubelet.
+func TestAfterARebootNothingIsMissing(t *testing.T) {
+	for name, c := range lawCases(t) {
+		t.Run(name, func(t *testing.T) {
+			w := c.world()
+			_, err := up(w, c.spec)
+			require.NoError(t, err, "%s", run.Describe(err))
+			done := lasting(w)
+			w.Reboot()
+			require.Equal(t, done, lasting(w))
+			for _, s := range run.Make(context.Background(), w, c.spec, steps).Steps {
+				require.Empty(t, s.Plan.Blocked, "%s", s.Name)
+				for _, ch := range s.Changes {
+					require.Equal(t, change.Wait, ch.Class(), "%s: %s", s.Name, ch.Summary())
+				}
+			}
+			_, err = up(w, c.spec)
+			require.NoError(t, err, "%s", run.Describe(err))
+			require.Equal(t, done, lasting(w))
+		})
+	}
+}
+
+// lasting is what of a world a reboot must bring back, in no order: not the
+// marker in /run that the join was done, and not the volumes of pods.
+func lasting(w *hosttest.World) []string {
+	lines := slices.DeleteFunc(strings.Split(w.String(), "\n"), func(line string) bool {
+		return strings.Contains(line, " /run/cluster-api/") || strings.Contains(line, " /var/lib/kubelet/pods/")
+	})
+	slices.Sort(lines)
+	return lines
 }
 
 func TestAPlanLeavesTheHostUntouched(t *testing.T) {

@@ -213,6 +213,14 @@ func TestAMountUnitOfSomebodyElseIsAdoptedOrRefusedByItsDevice(t *testing.T) {
 	refused(t, plan(f, kubeletDisk(anyBlank())), path, "/dev/vdz")
 }
 
+func TestD9AChangedUnitThatSystemdHasNotReadIsReadBeforeTheMount(t *testing.T) {
+	f, d := settledFacts(t)
+	u := f.Units["var-lib-kubelet.mount"]
+	u.NeedsReload = true
+	f.Units["var-lib-kubelet.mount"] = u
+	require.Equal(t, "mount:/var/lib/kubelet", ids(plan(f, d)), "that reloads the manager first")
+}
+
 func TestD10ADiskThatKubeadmResetUnmountedIsMountedAgain(t *testing.T) {
 	f, d := settledFacts(t)
 	f.Mounts = nil

@@ -69,13 +69,7 @@ func (w *World) apply(c change.Change) error {
 		return w.setUnit(c)
 	case change.LoadModule:
 		w.Modules[c.Name] = true
-		if c.Name == "br_netfilter" {
-			for _, k := range []string{"net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"} {
-				if _, ok := w.Sysctls[k]; !ok {
-					w.Sysctls[k] = "0"
-				}
-			}
-		}
+		w.bridge()
 	case change.SetSysctl:
 		if _, ok := w.Sysctls[c.Key]; !ok {
 			return fmt.Errorf("there is no sysctl %s", c.Key)

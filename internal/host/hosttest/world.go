@@ -62,6 +62,7 @@ type World struct {
 	PodsRun    []string
 	Cluster    host.ClusterNetwork
 
+	image   image
 	labels  map[string]string // SELinux contexts: by UUID for the top of a filesystem, else by path
 	token   bool
 	effects int
