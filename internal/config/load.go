@@ -19,8 +19,9 @@ type Source struct {
 	Data []byte
 }
 
-// MaxSize bounds a configuration; a fleet of 10,000 machines is below it.
-const MaxSize = 64 << 20
+// MaxSize bounds a configuration, in bytes; a fleet of 10,000 machines is below
+// it.
+const MaxSize = 32 << 20
 
 // Identity is what metadata.match is compared with.
 type Identity struct {
@@ -96,6 +97,9 @@ func choose(d *decoder, sources []Source, who Identity) (base, matched []documen
 		if len(s.Data) > MaxSize {
 			return nil, nil, nil, fail.New(fail.Usage, "", "%s is larger than %d MiB", s.Name, MaxSize>>20)
 		}
+		if values(s.Data) > maxNodes {
+			return nil, nil, nil, fail.New(fail.Usage, "split the fleet into several files", "%s holds more than %d values", s.Name, maxNodes)
+		}
 		dec := yaml.NewDecoder(bytes.NewReader(s.Data))
 		for {
 			var n yaml.Node
@@ -135,6 +139,18 @@ func choose(d *decoder, sources []Source, who Identity) (base, matched []documen
 		warnings = append(warnings, fmt.Sprintf("no metadata.match names this host (%s); only the documents for all hosts apply", who))
 	}
 	return base, matched, warnings, err
+}
+
+// values bounds from above how many values a document holds, since the YAML
+// library takes some 200 bytes for each, and only then can they be counted.
+func values(b []byte) (n int) {
+	for _, c := range b {
+		switch c {
+		case '\n', ',', ':', '[', '{':
+			n++
+		}
+	}
+	return n
 }
 
 // match reads metadata.match of a document and checks its header.

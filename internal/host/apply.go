@@ -2,10 +2,14 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"nodeagent/internal/change"
+	"nodeagent/internal/fail"
 )
 
 // Apply carries out one change. Every effect that nodeagent can have on a host
@@ -26,6 +30,10 @@ func (l *Linux) Apply(ctx context.Context, c change.Change, progress func(string
 			l.mu.Unlock()
 		}()
 	}
+	return explain(l.apply(ctx, c, progress))
+}
+
+func (l *Linux) apply(ctx context.Context, c change.Change, progress func(string)) error {
 	switch c := c.(type) {
 	case change.WriteFile:
 		return l.applyWriteFile(ctx, c, progress)
@@ -95,4 +103,16 @@ func (l *Linux) Apply(ctx context.Context, c change.Change, progress func(string
 		return l.applyCleanNetwork(ctx, c, progress)
 	}
 	return fmt.Errorf("%s: no way to apply a %s", c.ID(), change.Kind(c))
+}
+
+// explain gives the errors that a full or read-only filesystem has everywhere
+// their sentence and the way out.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return fail.Wrap(fail.Step, err, "make room (df -h; df -i), then run again: what is done stays done", "a filesystem is full")
+	case errors.Is(err, unix.EROFS):
+		return fail.Wrap(fail.Step, err, "see why (findmnt -o TARGET,OPTIONS; journalctl -k), mount it writable, and run again", "a filesystem is read-only")
+	}
+	return err
 }

@@ -150,10 +150,12 @@ func placeProgram(f *os.File, into string) ([]archive.File, error) {
 	if info, err := os.Stat(into); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("%s is a directory; a single program needs the path of the file to write, such as %s", into, filepath.Join(into, "runc"))
 	}
-	if err := makeDirs(filepath.Dir(into)); err != nil {
+	dir, err := openDir(filepath.Dir(into), false)
+	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(filepath.Dir(into))
+	defer dir.Close()
+	root, err := within(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +167,7 @@ func placeProgram(f *os.File, into string) ([]archive.File, error) {
 	if err := place(root, name, f, 0o755); err != nil {
 		return nil, err
 	}
-	if err := syncDir(filepath.Dir(into)); err != nil {
+	if err := syncFile(dir, filepath.Dir(into)); err != nil {
 		return nil, err
 	}
 	file, err := placed(root, name, filepath.Dir(into))

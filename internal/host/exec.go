@@ -67,8 +67,10 @@ func (r result) last() string {
 const maxOutput = 8 << 20
 
 // exec runs a program to its end. A non-zero exit is not an error: each caller
-// knows what its program's statuses mean. The program gets its own process
-// group, which is killed as a whole on timeout or cancellation.
+// knows what its program's statuses mean. A program that a signal ended is an
+// error, since its work may be half done. The program gets its own process
+// group, so that ctrl-C on a terminal reaches it through us only; on timeout or
+// cancellation the group gets SIGTERM, and SIGKILL ten seconds later.
 func (l *Linux) exec(ctx context.Context, p program) (result, error) {
 	path, err := l.LookPath(p.name)
 	if err != nil {
@@ -81,6 +83,7 @@ func (l *Linux) exec(ctx context.Context, p program) (result, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, p.args...)
 	cmd.Env = append([]string{"PATH=" + strings.Join(searchPath, ":"), "LC_ALL=C", "HOME=/root"}, p.env...)
+	cmd.Dir = "/" // not where the caller stands, which may be somebody's or gone
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
@@ -92,6 +95,9 @@ func (l *Linux) exec(ctx context.Context, p program) (result, error) {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	start := time.Now()
 	err = cmd.Run()
+	if ctx.Err() != nil && cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the program left running; usually nothing
+	}
 	l.mu.Lock()
 	l.stats.Programs++
 	l.stats.External += time.Since(start)
@@ -106,11 +112,26 @@ func (l *Linux) exec(ctx context.Context, p program) (result, error) {
 		return r, fail.New(fail.Timeout, "see whether it hangs when run by hand", "%s %s did not finish within %s; its last line: %s", p.name, strings.Join(p.args, " "), p.timeout, r.last())
 	case ctx.Err() != nil:
 		return r, ctx.Err()
+	case errors.Is(err, exec.ErrWaitDelay):
+		return r, nil // it succeeded; a daemon that it started still holds its output
 	case errors.As(err, &exit):
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			return r, killed(p, status.Signal())
+		}
 		r.exit = exit.ExitCode()
 		return r, nil
 	}
 	return r, fmt.Errorf("running %s: %w", p.name, err)
+}
+
+// killed is the error of a program that a signal ended. The kernel sends
+// SIGKILL when memory runs out, and that is seldom anybody else.
+func killed(p program, by syscall.Signal) error {
+	hint := "run again: what is done stays done"
+	if by == syscall.SIGKILL {
+		hint = "if memory ran out (journalctl -k | grep -i oom), give the host more or stop something; then run again: what is done stays done"
+	}
+	return fail.New(fail.Step, hint, "%s was ended by signal %d (%s) before it was done", p.name, by, by)
 }
 
 // must is exec for programs whose only good status is 0.

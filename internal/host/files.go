@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"nodeagent/internal/change"
 )
 
@@ -190,41 +192,52 @@ func (l *Linux) applyWriteFile(ctx context.Context, c change.WriteFile, _ func(s
 
 // writeAtomic makes path hold data or leaves it as it was, whatever happens in
 // between: a temporary file in the same directory, fsync, rename, fsync of the
-// directory. A symbolic link is kept and its target replaced.
-func (l *Linux) writeAtomic(ctx context.Context, path string, data []byte, mode os.FileMode, uid, gid int) error {
-	target, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		target = path
-	}
-	dir := filepath.Dir(target)
-	if err := makeDirs(dir); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, ".nodeagent-*")
+// directory. A symbolic link is kept and its target replaced, if nobody else
+// could have made the link.
+func (l *Linux) writeAtomic(_ context.Context, path string, data []byte, mode os.FileMode, uid, gid int) error {
+	return replace(path, false, data, mode, uid, gid)
+}
+
+// replace is writeAtomic; own is that of openDir.
+func replace(path string, own bool, data []byte, mode os.FileMode, uid, gid int) error {
+	dir, name, err := openParent(path, own)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone already after the rename
+	defer dir.Close()
+	root, err := within(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	tmp := temporary(name)
+	if err := discard(root, tmp); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(tmp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
 	for _, do := range []func() error{
 		func() error { _, err := f.Write(data); return err },
 		func() error { return f.Chown(uid, gid) },
 		// After chown, which clears set-id bits.
 		func() error { return syscall.Fchmod(int(f.Fd()), uint32(mode)) },
+		func() error { copyLabel(filepath.Join(root.Name(), name), filepath.Join(root.Name(), tmp)); return nil },
 		f.Sync,
 	} {
-		if err := do(); err != nil {
-			f.Close()
-			return fmt.Errorf("writing %s: %w", path, err)
+		if err == nil {
+			err = do()
 		}
 	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = root.Rename(tmp, name)
 	}
-	copyLabel(target, f.Name())
-	if err := os.Rename(f.Name(), target); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", path, err), discard(root, tmp))
 	}
-	return syncDir(dir)
+	return syncFile(dir, filepath.Dir(path))
 }
 
 // copyLabel gives the new file the SELinux label of the one it replaces. A
@@ -236,25 +249,13 @@ func copyLabel(from, to string) {
 	}
 }
 
-// makeDirs is MkdirAll with 0755 that fsyncs each directory it adds to.
+// makeDirs makes a directory and what is missing above it; see openDir.
 func makeDirs(dir string) error {
-	if info, err := os.Stat(dir); err == nil {
-		if !info.IsDir() {
-			return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
-		}
-		return nil
-	}
-	parent := filepath.Dir(dir)
-	if err := makeDirs(parent); err != nil {
+	d, err := openDir(dir, false)
+	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // whatever the umask is
-		return err
-	}
-	return syncDir(parent)
+	return d.Close()
 }
 
 func syncDir(dir string) error {
@@ -263,22 +264,41 @@ func syncDir(dir string) error {
 		return err
 	}
 	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) { // some filesystems can't
-		return fmt.Errorf("fsync of %s: %w", dir, err)
-	}
-	return nil
+	return syncFile(d, dir)
 }
 
 // applyRemoveFile removes a file, and directories that were made for it and are
 // empty now.
 func (l *Linux) applyRemoveFile(ctx context.Context, c change.RemoveFile, _ func(string)) error {
-	if err := os.Remove(c.Path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+	if err := unlink(c.Path); err != nil {
 		return err
 	}
 	if err := removeDirs(filepath.Dir(c.Path), c.Dirs); err != nil || c.Reload == "" {
 		return err
 	}
 	return l.reloadUnit(ctx, c.Reload)
+}
+
+// unlink removes a file, through no link that somebody else could have made;
+// one that is missing is fine, as everything in a missing directory is.
+func unlink(path string) error {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	dir, err := openDir(filepath.Dir(path), false)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	name := filepath.Base(path)
+	err = unix.Unlinkat(int(dir.Fd()), name, 0)
+	if err == unix.EISDIR { // an empty one goes too
+		err = unix.Unlinkat(int(dir.Fd()), name, unix.AT_REMOVEDIR)
+	}
+	if err != nil && err != unix.ENOENT {
+		return &fs.PathError{Op: "remove", Path: path, Err: err}
+	}
+	return nil
 }
 
 // removeDirs removes directories that are empty, deepest last in the list, and

@@ -96,7 +96,7 @@ func (l *Linux) applyJoin(ctx context.Context, c change.Join, progress func(stri
 	}
 	defer os.Remove(JoinPath)
 	defer os.Remove(DiscoveryPath)
-	if err := l.writeJoinFiles(ctx, c, t); err != nil {
+	if err := writeJoinFiles(c, t); err != nil {
 		return err
 	}
 	if minor, ok := release.Minor(c.KubernetesVersion); ok && minor >= 26 { // the command came with 1.26
@@ -154,23 +154,24 @@ func unpinned() error {
 		"nothing says which CA the cluster has, so anybody who answers at the endpoint could take this host over")
 }
 
-func (l *Linux) writeJoinFiles(ctx context.Context, c change.Join, t target) error {
-	if err := os.MkdirAll(runDir, 0o700); err != nil {
+func writeJoinFiles(c change.Join, t target) error {
+	dir, err := openDir(runDir, true)
+	if err != nil {
 		return err
 	}
-	if err := os.Chmod(runDir, 0o700); err != nil {
+	defer dir.Close()
+	if err := dir.Chmod(0o700); err != nil {
 		return err
 	}
 	disc := kubeadm.Discovery{Token: t.token, Endpoint: t.endpoint, Pins: t.pins}
 	if len(t.ca) > 0 {
 		file := t.whole
 		if !t.user {
-			var err error
 			if file, err = kubeadm.DiscoveryFile(t.endpoint, t.ca); err != nil {
 				return err
 			}
 		}
-		if err := l.writeAtomic(ctx, DiscoveryPath, file, 0o600, 0, 0); err != nil {
+		if err := replace(DiscoveryPath, true, file, 0o600, 0, 0); err != nil {
 			return err
 		}
 		disc.File = DiscoveryPath
@@ -179,7 +180,7 @@ func (l *Linux) writeJoinFiles(ctx context.Context, c change.Join, t target) err
 	if err != nil {
 		return err
 	}
-	return l.writeAtomic(ctx, JoinPath, b, 0o600, 0, 0)
+	return replace(JoinPath, true, b, 0o600, 0, 0)
 }
 
 // runJoin runs kubeadm and judges how it ended.

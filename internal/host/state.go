@@ -2,13 +2,16 @@ package host
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"nodeagent/internal/fail"
 )
 
 // State is where a run keeps what outlives it. It is apart from Apply because
@@ -46,12 +49,9 @@ type flock struct{ f *os.File }
 // Lock uses flock(2), which the kernel drops when the holder dies, so there is
 // no stale lock.
 func (l *Linux) Lock(path string) (Lock, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
+	f, err := openOwn(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
-		return nil, err
+		return nil, explain(err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close()
@@ -82,11 +82,12 @@ func (k *flock) Release() error {
 
 // Append adds one fsynced line.
 func (l *Linux) Append(path string, line []byte) error {
-	if err := makeDirs(filepath.Dir(path)); err != nil {
-		return err
-	}
+	return explain(appendLine(path, line))
+}
+
+func appendLine(path string, line []byte) error {
 	_, statErr := os.Lstat(path)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
+	f, err := openOwn(path, os.O_RDWR|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,28 @@ func (l *Linux) Append(path string, line []byte) error {
 
 // Save replaces a file atomically.
 func (l *Linux) Save(path string, data []byte) error {
-	return l.writeAtomic(context.Background(), path, data, 0o600, 0, 0)
+	return explain(replace(path, true, data, 0o600, 0, 0))
+}
+
+// openOwn opens a file of ours in a directory of ours. A link or a file of
+// somebody else in its place is refused.
+func openOwn(path string, flags int) (*os.File, error) {
+	dir, name, err := openParent(path, true)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	fd, err := unix.Openat(int(dir.Fd()), name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), path)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || !ours(st.Uid) || st.Nlink != 1 {
+		f.Close()
+		return nil, fail.New(fail.Safety, "find out who made it (stat "+path+"), and remove it", "%s is not a file that nodeagent made: it has another owner, another name, or is no plain file", path)
+	}
+	return f, nil
 }
 
 // Scratch removes leftovers; missing ones are fine.

@@ -24,10 +24,12 @@ func unpack(f *os.File, zipped bool, into string) ([]archive.File, error) {
 	if err := eachEntry(f, zipped, checker()); err != nil {
 		return nil, err
 	}
-	if err := makeDirs(into); err != nil {
+	dir, err := openDir(into, false)
+	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(into)
+	defer dir.Close()
+	root, err := within(dir)
 	if err != nil {
 		return nil, err
 	}
