@@ -151,6 +151,15 @@ func (c *Container) Exec(ctx context.Context, script string) (Result, error) {
 	return r, err
 }
 
+// Run is Exec for scripts that must succeed; it returns what they print.
+func (c *Container) Run(ctx context.Context, script string) (string, error) {
+	r, err := c.Exec(ctx, script)
+	if err == nil && r.Code != 0 {
+		err = fmt.Errorf("%s: exit %d: %s", c.Name, r.Code, tail(r.Stderr, 500))
+	}
+	return r.Stdout, err
+}
+
 // CopyIn puts files into the container.
 func (c *Container) CopyIn(ctx context.Context, files ...File) error {
 	var b bytes.Buffer

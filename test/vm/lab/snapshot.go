@@ -22,13 +22,18 @@ var volatile = []string{"/proc", "/sys", "/dev", "/run", "/tmp", "/mnt", "/var/l
 
 // Snapshot takes one. A file's change time tells of every write, of content as
 // well as of attributes, and can't be set back.
-func (g *Guest) Snapshot(ctx context.Context) (Snapshot, error) {
+func (g *Guest) Snapshot(ctx context.Context) (Snapshot, error) { return snapshot(ctx, g.Run) }
+
+// Snapshot takes one of a container.
+func (c *Container) Snapshot(ctx context.Context) (Snapshot, error) { return snapshot(ctx, c.Run) }
+
+func snapshot(ctx context.Context, run func(context.Context, string) (string, error)) (Snapshot, error) {
 	s := Snapshot{Files: map[string]string{}}
 	var prune []string
 	for _, p := range volatile {
 		prune = append(prune, "-path "+p)
 	}
-	out, err := g.Run(ctx, `find / \( `+strings.Join(prune, " -o ")+` \) -prune -o -printf '%p\t%y %m %U:%G %s %T@ %C@ %l\n'`)
+	out, err := run(ctx, `find / \( `+strings.Join(prune, " -o ")+` \) -prune -o -printf '%p\t%y %m %U:%G %s %T@ %C@ %l\n'`)
 	if err != nil {
 		return s, err
 	}
@@ -44,14 +49,29 @@ func (g *Guest) Snapshot(ctx context.Context) (Snapshot, error) {
 	}{
 		{&s.Mounts, "findmnt --raw --noheadings --output TARGET,SOURCE,FSTYPE,OPTIONS | grep -v -e /run/user"},
 		{&s.Swaps, "sort /proc/swaps | cut -f1-3"},
-		{&s.Rules, rulesScript},
+		{&s.Rules, RulesScript},
 		{&s.Units, "systemctl list-unit-files --no-legend --no-pager | grep -v transient"},
 	} {
-		if *part.into, err = g.Run(ctx, part.script); err != nil {
+		if *part.into, err = run(ctx, part.script); err != nil {
 			return s, err
 		}
 	}
 	return s, nil
+}
+
+// WithoutTimes is the snapshot without the times of files and the sizes of
+// directories, for hosts on which things were changed and changed back.
+func (s Snapshot) WithoutTimes() Snapshot {
+	files := map[string]string{}
+	for path, is := range s.Files {
+		f := strings.SplitN(is, " ", 7) // type, mode, owner, size, times, link target
+		if f[0] == "d" {
+			f[3] = ""
+		}
+		files[path] = strings.Join([]string{f[0], f[1], f[2], f[3], f[6]}, " ")
+	}
+	s.Files = files
+	return s
 }
 
 // readersIndex tells whether a path is SQLite's shared index of the RPM
@@ -61,8 +81,8 @@ func readersIndex(path, rest string) bool {
 	return strings.HasSuffix(path, "/rpmdb.sqlite-shm") || strings.HasSuffix(path, "/rpmdb.sqlite-wal") && strings.HasPrefix(rest, "f 644 0:0 0 ")
 }
 
-// rulesScript prints all rules without their counters.
-const rulesScript = `nft --stateless list ruleset
+// RulesScript prints all rules without their counters.
+const RulesScript = `nft --stateless list ruleset
 for save in iptables-nft-save ip6tables-nft-save; do $save 2>/dev/null | grep -v '^#' | sed 's/\[[0-9:]*\]//'; done; true`
 
 // Changes lists what differs between two snapshots.
