@@ -38,7 +38,7 @@ func (a *app) printStatus(s run.Status, now time.Time) {
 		if what == "" {
 			what = "observing"
 		}
-		fmt.Fprintf(a.out, "running: pid %d, step %s for %s: %s\n", r.Pid, r.Step, report.Took(now.Sub(r.Since)), what)
+		fmt.Fprintf(a.out, "running: %s, pid %d, step %s for %s: %s\n", r.Command, r.Pid, r.Step, report.Took(now.Sub(r.Since)), what)
 	}
 	l := s.LastRun
 	if l == nil {
@@ -47,7 +47,7 @@ func (a *app) printStatus(s run.Status, now time.Time) {
 		}
 		return
 	}
-	fmt.Fprintf(a.out, "last run: %s, ended %s, %d change(s) in %s\n", l.Result, l.Finished.Local().Format(time.DateTime), l.Changes, report.Took(l.Took))
+	fmt.Fprintf(a.out, "last run: %s %s, ended %s, %d change(s) in %s\n", l.Command, l.Result, l.Finished.Local().Format(time.DateTime), l.Changes, report.Took(l.Took))
 	if l.Error != "" {
 		where := ""
 		if l.Step != "" {

@@ -2,6 +2,8 @@ package change
 
 import (
 	"encoding/json"
+	"os"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,4 +54,25 @@ func FuzzDiffNeverPanicsAndIsEmptyOnlyForEqualFiles(f *testing.F) {
 			t.Fatalf("%q %q: %q", a, b, d)
 		}
 	})
+}
+
+func TestEveryKindIsReadBackFromAJournal(t *testing.T) {
+	source, err := os.ReadFile("kinds.go")
+	require.NoError(t, err)
+	sealed := regexp.MustCompile(`(?m)^func \((\w+)\) +sealed`).FindAllSubmatch(source, -1)
+	require.Len(t, kinds, len(sealed))
+	for _, m := range sealed {
+		name := string(m[1])
+		c, err := Decode(json.RawMessage(`{"kind":"` + name + `"}`))
+		require.NoError(t, err, name)
+		require.Equal(t, name, Kind(c))
+	}
+	_, err = Decode(json.RawMessage(`{"kind":"Unheard"}`))
+	require.ErrorContains(t, err, "Unheard")
+	was := WriteFile{Path: "/f", Mode: "0644", Owner: "root:root", Content: "a\n", Before: &Saved{"0600", "root:root", "b\n"}}
+	raw, err := Encode(was)
+	require.NoError(t, err)
+	is, err := Decode(raw)
+	require.NoError(t, err)
+	require.Equal(t, was, is)
 }

@@ -51,7 +51,7 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	}
 	switch {
 	case f.Node.Expired:
-		block(fail.Step, "if the node is to join anew: kubectl delete node "+f.Node.Name+", kubeadm reset here, then run this again", "this host was node %s at %s, but %s", f.Node.Name, f.Node.Server, f.Node.Problem)
+		block(fail.Step, "if the node is to join anew: kubectl delete node "+f.Node.Name+", nodeagent reset here, then run this again", "this host was node %s at %s, but %s", f.Node.Name, f.Node.Server, f.Node.Problem)
 	case f.Node.Early:
 		block(fail.Step, "set the clock: chronyc makestep, or timedatectl", "this host is node %s at %s, but %s", f.Node.Name, f.Node.Server, f.Node.Problem)
 	case f.Begun.Exists:
@@ -98,7 +98,7 @@ func joined(spec config.Spec, f Facts) change.Plan {
 	var p change.Plan
 	n := f.Node
 	if n.Name != "" && f.NodeName != "" && n.Name != f.NodeName {
-		p.Blocked = append(p.Blocked, fail.New(fail.Safety, "set spec.hostname to "+n.Name+"; or, to join anew under another name: kubectl delete node "+n.Name+", then kubeadm reset here",
+		p.Blocked = append(p.Blocked, fail.New(fail.Safety, "set spec.hostname to "+n.Name+"; or, to join anew under another name: kubectl delete node "+n.Name+", then nodeagent reset here (kubeadm reset, if nodeagent did not join it)",
 			"this host has joined %s as node %s, but is to be node %s", n.Server, n.Name, f.NodeName))
 	}
 	pins := wanted(spec, f)
@@ -107,7 +107,7 @@ func joined(spec config.Spec, f Facts) change.Plan {
 		theirs = []string{n.CAHash}
 	}
 	if len(pins) > 0 && len(theirs) > 0 && !slices.ContainsFunc(pins, func(p string) bool { return slices.Contains(theirs, p) }) {
-		p.Blocked = append(p.Blocked, fail.New(fail.Safety, "to move it: kubectl drain and delete node "+n.Name+" there, kubeadm reset here, then run this again",
+		p.Blocked = append(p.Blocked, fail.New(fail.Safety, "to move it: kubectl drain and delete node "+n.Name+" there, nodeagent reset here (kubeadm reset, if nodeagent did not join it), then run this again",
 			"this host has joined another cluster: it is a node at %s with CA %s, and is to join %s with CA %s", n.Server, strings.Join(theirs, ", "), orUnknown(endpoint(spec, f)), strings.Join(pins, ", ")))
 	}
 	if len(p.Blocked) > 0 {

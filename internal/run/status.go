@@ -15,11 +15,12 @@ import (
 
 // Running is the note in the lock file of a run that goes on.
 type Running struct {
-	Pid    int       `json:"pid"`
-	Run    string    `json:"run"`
-	Step   string    `json:"step"`
-	Change string    `json:"change,omitempty"`
-	Since  time.Time `json:"since"`
+	Pid     int       `json:"pid"`
+	Run     string    `json:"run"`
+	Command string    `json:"command"` // up, reset
+	Step    string    `json:"step"`
+	Change  string    `json:"change,omitempty"`
+	Since   time.Time `json:"since"`
 }
 
 // Status is the current run, if any, and the last finished one, if any.

@@ -37,9 +37,17 @@ type Options struct {
 	Undone func(context.Context, host.View) ([]string, error)
 }
 
+func (o Options) command() string {
+	if o.Undone != nil {
+		return "reset"
+	}
+	return "up"
+}
+
 // LastRun is the record of a finished run, also of a failed one.
 type LastRun struct {
 	Run      string        `json:"run"`
+	Command  string        `json:"command"` // up, reset
 	Version  string        `json:"version"`
 	Started  time.Time     `json:"started"`
 	Finished time.Time     `json:"finished"`
@@ -83,7 +91,7 @@ func Up(ctx context.Context, h host.Host, spec config.Spec, steps []Step, opts O
 		return LastRun{}, locked(err)
 	}
 	r := &runner{host: h, spec: spec, opts: opts, emit: emit, lock: lock}
-	r.result = LastRun{Run: opts.ID, Version: opts.Version, Started: opts.Now(), Steps: []StepResult{}}
+	r.result = LastRun{Run: opts.ID, Command: opts.command(), Version: opts.Version, Started: opts.Now(), Steps: []StepResult{}}
 	err = r.run(ctx, steps)
 	r.finish(err)
 	if saveErr := r.save(); err == nil && saveErr != nil {
@@ -264,7 +272,7 @@ func (r *runner) journal(e journal.Entry) error {
 
 // note tells other runs and `status` what goes on. It is worth no failure.
 func (r *runner) note(step, summary string) {
-	line, err := json.Marshal(Running{Pid: os.Getpid(), Run: r.opts.ID, Step: step, Change: summary, Since: r.opts.Now()})
+	line, err := json.Marshal(Running{Pid: os.Getpid(), Run: r.opts.ID, Command: r.opts.command(), Step: step, Change: summary, Since: r.opts.Now()})
 	if err == nil {
 		_ = r.lock.Note(string(line))
 	}
