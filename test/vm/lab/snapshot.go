@@ -49,7 +49,7 @@ func snapshot(ctx context.Context, run func(context.Context, string) (string, er
 	}{
 		{&s.Mounts, "findmnt --raw --noheadings --output TARGET,SOURCE,FSTYPE,OPTIONS | grep -v -e /run/user"},
 		{&s.Swaps, "sort /proc/swaps | cut -f1-3"},
-		{&s.Rules, RulesScript},
+		{&s.Rules, rulesScript},
 		{&s.Units, "systemctl list-unit-files --no-legend --no-pager | grep -v transient"},
 	} {
 		if *part.into, err = run(ctx, part.script); err != nil {
@@ -81,8 +81,8 @@ func readersIndex(path, rest string) bool {
 	return strings.HasSuffix(path, "/rpmdb.sqlite-shm") || strings.HasSuffix(path, "/rpmdb.sqlite-wal") && strings.HasPrefix(rest, "f 644 0:0 0 ")
 }
 
-// RulesScript prints all rules without their counters.
-const RulesScript = `nft --stateless list ruleset
+// rulesScript prints all rules without their counters.
+const rulesScript = `nft --stateless list ruleset
 for save in iptables-nft-save ip6tables-nft-save; do $save 2>/dev/null | grep -v '^#' | sed 's/\[[0-9:]*\]//'; done; true`
 
 // Changes lists what differs between two snapshots.
