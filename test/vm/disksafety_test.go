@@ -51,7 +51,7 @@ func TestDiskSafety(t *testing.T) {
 	// udev would assemble and start what a row has stopped.
 	g.Seed(lab.File{Path: "/etc/mdadm/mdadm.conf", Content: "AUTO -all\n"})
 	check(t, g.Boot(ctx))
-	check(t, g.WaitSSH(ctx, 5*time.Minute))
+	check(t, g.WaitSSH(ctx, 15*time.Minute)) // so many disks take an emulated guest long when the machine is busy
 	m.settle(t)
 
 	// Every other change of the run is out of the way.
@@ -163,7 +163,7 @@ func (m *matrix) settle(t *testing.T) {
 			links = append(links, d.Link())
 		}
 	}
-	check(t, lab.WaitFor(t.Context(), "the disks' links", 2*time.Minute, func(ctx context.Context) error {
+	check(t, lab.WaitFor(t.Context(), "the disks' links", 5*time.Minute, func(ctx context.Context) error {
 		_, err := m.g.Run(ctx, "udevadm settle; ls "+strings.Join(links, " "))
 		return err
 	}))
