@@ -28,9 +28,27 @@ type Container struct {
 	loops   []*os.File
 }
 
+// ContainerOptions are what a container has besides its flavour.
+type ContainerOptions struct {
+	DisksGiB []int  // blank loop devices
+	Files    []File // written before it boots
+	// Repositories makes the lab's repositories available below /srv/repos, for
+	// there is no network.
+	Repositories bool
+}
+
 // StartContainer boots a tree of the flavour, with blank loop devices of the
 // given sizes, and waits until its system has started.
 func (l *Lab) StartContainer(ctx context.Context, f Flavour, name string, disksGiB ...int) (*Container, error) {
+	return l.StartContainerWith(ctx, f, name, ContainerOptions{DisksGiB: disksGiB})
+}
+
+// Written is the directory on the lab machine that holds all that has been
+// written to the container's root: the upper layer of its overlay.
+func (c *Container) Written() string { return filepath.Join(filepath.Dir(c.Root), "upper") }
+
+// StartContainerWith is StartContainer with all options.
+func (l *Lab) StartContainerWith(ctx context.Context, f Flavour, name string, o ContainerOptions) (*Container, error) {
 	assets, ok := l.Assets.Flavours[f.Name]
 	if !ok {
 		return nil, fmt.Errorf("flavour %s wasn't prepared", f.Name)
@@ -46,18 +64,21 @@ func (l *Lab) StartContainer(ctx context.Context, f Flavour, name string, disksG
 	if err := syscall.Mount("lab", c.Root, "overlay", 0, options); err != nil {
 		return nil, fmt.Errorf("mount overlay for %s: %w", name, err)
 	}
-	for _, file := range []File{
+	for _, file := range append([]File{
 		{Path: "/etc/hostname", Content: name + "\n"},
 		{Path: "/etc/fstab", Content: "# made at installation\n"}, // a container has no swap of its own
 		{Path: "/etc/systemd/system/swap.target.wants/srv-swapfile.swap", Link: "/dev/null"},
-	} {
+	}, o.Files...) {
 		if err := file.writeBelow(c.Root); err != nil {
 			return nil, err
 		}
 	}
 	args := []string{"--quiet", "--directory=" + c.Root, "--boot", "--register=no", "--keep-unit", "--private-network",
 		"--console=pipe", "--machine=" + name, "--hostname=" + name, "--capability=all", "--link-journal=no"}
-	for i, gib := range disksGiB {
+	if o.Repositories {
+		args = append(args, "--bind-ro="+l.Assets.Repos+":/srv/repos")
+	}
+	for i, gib := range o.DisksGiB {
 		image := filepath.Join(dir, fmt.Sprintf("disk%d.img", i+1))
 		if err := (File{Path: image}).writeBelow("/"); err != nil {
 			return nil, err
