@@ -44,16 +44,25 @@ type InstallPackages struct {
 	// Keys are fetched anew, once, when a signature doesn't check: a stored key
 	// may have been renewed or replaced.
 	Keys []ImportKeys `json:"keys,omitempty"`
+	// Sweep removes what a transaction that was cut off has left in the file
+	// system, after this one.
+	Sweep bool `json:"sweep,omitempty"`
 }
 
 func (c InstallPackages) ID() string { return "packages" }
 func (c InstallPackages) Summary() string {
+	if len(c.Packages)+len(c.Optional) == 0 {
+		return "clean up after a package transaction that was cut off"
+	}
 	s := fmt.Sprintf("install %d package(s) with %s: %s", len(c.Packages)+len(c.Optional), c.Manager, strings.Join(c.Packages, " "))
 	if len(c.Optional) > 0 {
 		s += " and, where there is one, " + strings.Join(c.Optional, " ")
 	}
 	if len(c.Remove) > 0 {
 		s += "; remove " + strings.Join(c.Remove, " ") + " where in conflict"
+	}
+	if c.Sweep {
+		s += "; clean up after a transaction that was cut off"
 	}
 	return s
 }

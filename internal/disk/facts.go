@@ -38,6 +38,8 @@ type Target struct {
 	Link  string `json:"link,omitempty"`  // the first symbolic link on the way, "PATH -> TARGET"
 	File  bool   `json:"file,omitempty"`  // it exists and is not a directory
 	Files int    `json:"files,omitempty"` // files below it that a mount would hide; counting stops at 1000
+	// Index counts files besides those: what an idle containerd has made.
+	Index int `json:"index,omitempty"`
 	// Samples are a few of those files.
 	Samples []string `json:"samples,omitempty"`
 	SELinux string   `json:"selinux,omitempty"` // context of what is mounted there

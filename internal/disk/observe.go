@@ -151,14 +151,10 @@ func (f *Facts) matters(disks []config.Disk, x host.BlockDevice) bool {
 
 // readJournal collects the formats that were begun and not finished.
 func (f *Facts) readJournal(v host.View) error {
-	b, err := v.ReadFile(journal.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	entries, err := journal.Read(v.ReadFile)
 	if err != nil {
 		return err
 	}
-	entries := journal.Parse(b)
 	for _, e := range entries {
 		if !strings.HasPrefix(e.ID, "mkfs:") {
 			continue
@@ -226,6 +222,10 @@ func (t *Target) count(v host.View, dir string, depth int) error {
 			if err := t.count(v, p, depth+1); err != nil {
 				return err
 			}
+			continue
+		}
+		if index.MatchString(p) {
+			t.Index++
 			continue
 		}
 		if info.Exists {

@@ -54,6 +54,9 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 			}
 		}
 		if f.Observed {
+			if stop, ok := stopIdle(d, c, f); ok {
+				mounts = append(mounts, stop)
+			}
 			mounts = append(mounts, mount(d, c, f, foreign, changed)...)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"nodeagent/internal/config"
 	"nodeagent/internal/fail"
 	"nodeagent/internal/host"
+	"nodeagent/internal/host/hosttest"
 )
 
 const gib = 1 << 30
@@ -353,6 +354,45 @@ func TestFilesUnderAPreciousMountPointAreNotHidden(t *testing.T) {
 
 	f.Targets["/data"] = Target{Link: "/data -> /srv"}
 	refused(t, plan(f, d), "/data -> /srv")
+}
+
+func TestAnIdleContainerdIsStoppedBeforeItsDirectoryIsMountedOver(t *testing.T) {
+	d := kubeletDisk(anyBlank())
+	d.MountPath = "/var/lib/containerd"
+	f := facts(blankDisk("vdb", 4))
+	f.Targets[d.MountPath] = Target{Index: 2}
+	require.NotContains(t, ids(plan(f, d)), "unit:containerd.service", "it doesn't run")
+
+	f.Units["containerd.service"] = host.Unit{LoadState: "loaded", ActiveState: "active", UnitFileState: "enabled"}
+	p := plan(f, d)
+	require.Empty(t, p.Blocked)
+	require.Regexp(t, `unit:containerd\.service\s+mount:/var/lib/containerd`, ids(p))
+
+	f.Targets[d.MountPath] = Target{Index: 2, Files: 1, Samples: []string{"/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/0a"}}
+	refused(t, plan(f, d), "content.v1.content")
+}
+
+func TestOnlyContainerdsOwnIndexCountsForNothing(t *testing.T) {
+	const root = "/var/lib/containerd/"
+	for path, own := range map[string]bool{
+		"io.containerd.metadata.v1.bolt/meta.db":                       true,
+		"io.containerd.snapshotter.v1.overlayfs/metadata.db":           true,
+		"io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/etc/x":  false,
+		"io.containerd.content.v1.content/blobs/sha256/0a":             false,
+		"io.containerd.metadata.v1.bolt/meta.db.bak":                   false,
+		"other/io.containerd.metadata.v1.bolt/meta.db":                 false,
+		"io.containerd.snapshotter.v1.overlayfs/snapshots/metadata.db": false,
+	} {
+		w := hosttest.Rocky9()
+		w.Files[root+path] = hosttest.File{Content: "x"}
+		target, err := observeTarget(w, "/var/lib/containerd", false)
+		require.NoError(t, err)
+		want := Target{Files: 1, Samples: []string{root + path}}
+		if own {
+			want = Target{Index: 1}
+		}
+		require.Equal(t, want, target)
+	}
 }
 
 func TestParentsAreMountedBeforeChildren(t *testing.T) {

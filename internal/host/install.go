@@ -87,12 +87,15 @@ func (l *Linux) applyInstallPackages(ctx context.Context, c change.InstallPackag
 		progress(s)
 	}
 	i := &installer{l: l, c: c, m: m, progress: told, optional: slices.Clone(c.Optional), pause: pauses(ctx)}
-	for {
-		done, err := i.try(ctx)
-		if done || err != nil {
+	for done := !i.asks(); !done; {
+		if done, err = i.try(ctx); err != nil {
 			return err
 		}
 	}
+	if c.Sweep {
+		return i.sweepLeftovers(ctx)
+	}
+	return nil
 }
 
 // try runs the package manager once; done is false when it shall be run again.

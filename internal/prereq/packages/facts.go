@@ -9,12 +9,14 @@ import (
 	"path"
 	"strings"
 
+	"nodeagent/internal/change"
 	"nodeagent/internal/config"
 	"nodeagent/internal/host"
 	"nodeagent/internal/prereq/distro"
 	"nodeagent/internal/prereq/pgpkey"
 	"nodeagent/internal/prereq/rpmspec"
 	"nodeagent/internal/prereq/runtime"
+	"nodeagent/internal/run/journal"
 )
 
 // Facts are what the step knows about a host.
@@ -26,6 +28,9 @@ type Facts struct {
 	DNF      bool            `json:"dnf"`  // the program is there
 	TDNF     bool            `json:"tdnf"` // the program is there
 	Joined   bool            `json:"joined"`
+	// Interrupted is set when the journal knows of a package transaction that
+	// began and not that it ended well.
+	Interrupted bool `json:"interrupted,omitempty"`
 	// Installed is version-release by name, also of names that other packages
 	// provide; nil when the RPM database can't be asked.
 	Installed map[string]string    `json:"installed,omitempty"`
@@ -55,7 +60,7 @@ type VersionLock struct {
 // kubeadm are asked for their versions only when packages aren't managed.
 func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) {
 	f := Facts{Files: map[string]host.Text{}}
-	for _, read := range []func(host.View, config.Spec) error{f.readHost, f.readRepositories, f.readLocks, f.readRoutes} {
+	for _, read := range []func(host.View, config.Spec) error{f.readHost, f.readRepositories, f.readLocks, f.readRoutes, f.readJournal} {
 		if err := read(v, spec); err != nil {
 			return f, err
 		}
@@ -178,6 +183,12 @@ func (f *Facts) readRoutes(v host.View, _ config.Spec) error {
 		f.Routes = append(f.Routes, r.Family)
 	}
 	return nil
+}
+
+func (f *Facts) readJournal(v host.View, _ config.Spec) error {
+	entries, err := journal.Read(v.ReadFile)
+	_, f.Interrupted = journal.Unfinished(entries, change.InstallPackages{}.ID())
+	return err
 }
 
 func (f *Facts) askVersions(ctx context.Context, v host.View) error {

@@ -49,12 +49,15 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	}
 	p.Changes = append(p.Changes, repos.Changes...)
 	p.Changes = append(p.Changes, lock.before...)
-	if len(installing) > 0 {
+	switch {
+	case len(installing) > 0:
 		if !fetchable(spec, f) {
 			p.Blocked = append(p.Blocked, fail.New(fail.Step, "name the repositories in spec.packages.repositories, or install them beforehand",
 				"%s must be installed, but this host has no enabled package repository", strings.Join(installing, ", ")))
 		}
 		p.Changes = append(p.Changes, install(spec, f, m, installing, append(w.optional, lock.optional...), lock.exclude))
+	case f.Interrupted: // everything was there already when the run was cut off
+		p.Changes = append(p.Changes, change.InstallPackages{Manager: m.name, Sweep: true})
 	}
 	p.Changes = append(p.Changes, lock.after...)
 	return p
@@ -68,7 +71,7 @@ func install(spec config.Spec, f Facts, m manager, required, optional []string, 
 	}
 	// What these require is hidden by the documented exclude line, too.
 	names = append(names, "kubernetes-cni", "cri-tools")
-	c := change.InstallPackages{Manager: m.name, Packages: required, Optional: optional, Remove: spec.Packages.Remove, Unlock: unlocked(spec, f, names, hide)}
+	c := change.InstallPackages{Manager: m.name, Packages: required, Optional: optional, Remove: spec.Packages.Remove, Unlock: unlocked(spec, f, names, hide), Sweep: f.Interrupted}
 	for _, r := range spec.Packages.Repositories {
 		if len(r.GPGKeys) > 0 {
 			c.Keys = append(c.Keys, importKeys(r))
@@ -82,9 +85,15 @@ func install(spec config.Spec, f Facts, m manager, required, optional []string, 
 func versions(spec config.Spec, f Facts, m manager) []error {
 	asked := strings.TrimPrefix(spec.Kubernetes.Version, "v")
 	var out []error
+	for _, name := range kubernetes {
+		if have := strings.Fields(f.Installed[name]); len(have) > 1 {
+			out = append(out, fail.New(fail.Step, "see which one is whole (rpm -V "+name+"), and remove the other from the database: rpm --erase --justdb "+name+"-VERSION",
+				"%s is in the package database %d times (%s): an upgrade of it was cut off", name, len(have), strings.Join(have, ", ")))
+		}
+	}
 	for _, name := range []string{"kubelet", "kubeadm"} {
 		have, ok := f.Installed[name]
-		if !ok || rpmspec.Satisfied(name+"-"+asked+"-*", f.Installed) {
+		if !ok || strings.Contains(have, " ") || rpmspec.Satisfied(name+"-"+asked+"-*", f.Installed) {
 			continue
 		}
 		switch {

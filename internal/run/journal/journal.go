@@ -6,6 +6,8 @@ package journal
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"time"
 )
 
@@ -54,6 +56,15 @@ func Parse(b []byte) []Entry {
 		}
 	}
 	return out
+}
+
+// Read returns the entries of a host's journal; none when there is no journal.
+func Read(readFile func(path string) ([]byte, error)) ([]Entry, error) {
+	b, err := readFile(Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return Parse(b), err
 }
 
 // Unfinished returns the last intent for id if nothing says that it was done.
