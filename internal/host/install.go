@@ -109,7 +109,7 @@ func (i *installer) try(ctx context.Context) (done bool, err error) {
 		return true, i.verify(ctx)
 	case d.Kind == diagnose.Lock:
 		return false, i.waitForLock(ctx, d)
-	case d.Kind == diagnose.Network && d.Transient && i.network < networkTries-1:
+	case (d.Kind == diagnose.Network || d.Kind == diagnose.Changed) && d.Transient && i.network < networkTries-1:
 		i.network++
 		i.progress(d.Sentence() + "; trying again")
 		return false, i.sleep(ctx)

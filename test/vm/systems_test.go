@@ -124,7 +124,10 @@ func fromPowerOn(t *testing.T, s system) {
 	step("a pod runs and reaches the LAN; logs and exec reach it", func(t *testing.T) {
 		check(t, g.ImportImages(ctx))
 		check(t, l.Apply(ctx, podManifest(podNet, s.name, "false")+"---\n"+podManifest(hostNet, s.name, "true")))
-		check(t, l.WaitPod(ctx, podNet, 2*time.Minute))
+		if err := l.WaitPod(ctx, podNet, 2*time.Minute); err != nil {
+			out, _ := g.Run(ctx, "journalctl --no-pager --output=cat --unit containerd --unit kubelet | grep -i -e error -e fail | tail -n 20; cat /etc/containerd/config.toml")
+			t.Fatalf("%v\n%s", err, out)
+		}
 		check(t, l.WaitPod(ctx, hostNet, 2*time.Minute))
 		if out := must(l.Kubectl(ctx, "logs", podNet))(t); !strings.Contains(out, "serving on :30080") {
 			t.Errorf("logs say %q", out)

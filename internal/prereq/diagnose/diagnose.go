@@ -23,6 +23,7 @@ const (
 	DiskFull     Kind = "disk full"     // no space left
 	Lock         Kind = "lock"          // another process holds a lock of the package manager or of rpm
 	NoRepository Kind = "no repository" // no repository is enabled at all
+	Changed      Kind = "changed"       // somebody else changed the database while the transaction was prepared
 	Other        Kind = "other"
 )
 
@@ -82,6 +83,8 @@ func (d Diagnosis) Sentence() string {
 		}
 	case NoRepository:
 		s = "no package repository is enabled on this host"
+	case Changed:
+		s = "the package database was changed while the transaction was being prepared"
 	default:
 		s = "the package manager failed"
 	}
@@ -116,6 +119,8 @@ func (d Diagnosis) Hint() string {
 		return "free space there and run again: what is done stays done"
 	case Lock:
 		return "wait for that process or end it, and run again"
+	case Changed:
+		return "let the other package manager end and run again; if it stays so, look at: dnf check, rpm -Va --nofiles --nodigest"
 	case NoRepository:
 		return "add spec.packages.repositories, or enable the distribution's"
 	}

@@ -29,6 +29,7 @@ var (
 	dnfFinal      = regexp.MustCompile(`Status code: (?:40[0134]|410)|Curl error \((?:3|1|37|51|58|60|77|90|91)\)`)
 	dnfSpace      = regexp.MustCompile(`(?m)(?:needs \S+ more space on the (\S+) filesystem|At least \S+ more space needed on the (\S+) filesystem|^.*No space left on device.*$|^.*Curl error \(23\).*$|^.*(?:Failed writing received data to disk|Disk quota exceeded).*$)`)
 	dnfLocked     = regexp.MustCompile(`(?m)(?:already locked by (\d+)|Waiting for process with pid (\d+)|^.*_lock\.pid.*$|^.*can't create transaction lock on (\S+).*$|^.*Failed to obtain .*lock.*$)`)
+	dnfChanged    = regexp.MustCompile(`(?m)^Error: transaction check vs depsolve:\s*\n(.*)$`)
 	dnfNoRepos    = regexp.MustCompile(`(?m)^.*There are no enabled repositor.*$`)
 )
 
@@ -41,6 +42,11 @@ func Dnf(exit int, output string) Diagnosis {
 	}
 	if m := dnfLocked.FindStringSubmatch(output); m != nil || exit == 200 {
 		return locked(m)
+	}
+	// dnf resolves before it takes rpm's lock: another transaction, perhaps one
+	// that outlived the run that started it, may end in between.
+	if m := dnfChanged.FindStringSubmatch(output); m != nil {
+		return Diagnosis{Kind: Changed, Transient: true, Detail: oneLine(m[1])}
 	}
 	if all := dnfSpace.FindAllStringSubmatch(output, -1); all != nil {
 		d := Diagnosis{Kind: DiskFull, Detail: oneLine(all[0][0])}

@@ -50,7 +50,9 @@ func TestDnfFailuresAreClassified(t *testing.T) {
 			Detail: "Status code: 404 for http://repo.example/repos/kubernetes/kubectl-1.35.4-150500.1.1.x86_64.rpm"},
 		"truncated-package": {Kind: Network, Transient: true,
 			Detail: "Inconsistent server data, reported file Content-Length: 1000000, repository metadata states file length: 17769667"},
-		"no-repositories":  {Kind: NoRepository, Detail: `There are no enabled repositories in "/tmp/none".`},
+		"no-repositories": {Kind: NoRepository, Detail: `There are no enabled repositories in "/tmp/none".`},
+		"changed-meanwhile": {Kind: Changed, Transient: true,
+			Detail: "runc < 99 conflicts with containerd.io-2.2.9-1.el9.x86_64"},
 		"rpmdb-unreadable": {Kind: Other, Detail: "Error: Error: rpmdb open failed"},
 	}
 	files, err := filepath.Glob("testdata/dnf/*.txt")

@@ -50,7 +50,7 @@ func (l *Lab) WaitNode(ctx context.Context, name string, limit time.Duration) er
 
 func (l *Lab) waitReady(ctx context.Context, object string, limit time.Duration) error {
 	return WaitFor(ctx, object+" to be Ready", limit, func(ctx context.Context) error {
-		out, err := l.Kubectl(ctx, "get", object, `--output=jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.message}{end}`)
+		out, err := l.Kubectl(ctx, "get", object, `--output=jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.message}{end} {range .status.containerStatuses[*]}{.state}{end}`)
 		if err == nil && !strings.HasPrefix(out, "True") {
 			err = fmt.Errorf("condition Ready is %q", out)
 		}
