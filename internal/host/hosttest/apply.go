@@ -196,9 +196,6 @@ func (w *World) setUnit(c change.SetUnit) error {
 		u.ActiveState = "active"
 		u.StartedAt = w.now()
 	}
-	if c.Stop {
-		u.ActiveState = "inactive"
-	}
 	if c.Disable {
 		w.swapOff(func(s Swap) bool { return s.Unit == c.Unit })
 		u.UnitFileState, u.ActiveState = "disabled", "inactive"

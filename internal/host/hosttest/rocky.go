@@ -53,7 +53,7 @@ func Rocky9() *World {
 			"cri-tools":      {Version: "1.35.0-150500.1.1", Files: map[string]File{"/usr/bin/crictl": program}},
 			"kubernetes-cni": {Version: "1.8.0-150500.1.1"},
 			"containerd.io": {Version: "2.2.9-1.el9", Units: []string{"containerd.service"}, Files: map[string]File{
-				"/usr/bin/containerd": program, "/etc/containerd/config.toml": {Content: "disabled_plugins = [\"cri\"]\n"}}},
+				"/usr/bin/containerd": program, "/usr/bin/runc": program, "/etc/containerd/config.toml": {Content: "disabled_plugins = [\"cri\"]\n"}}},
 			"socat": {Version: "1.7.4-1.el9"}, "conntrack-tools": {Version: "1.4.7-2.el9"}, "ethtool": {Version: "6.2-1.el9"},
 			"nfs-utils": {Version: "2.5.4-25.el9"}, "iptables-nft": {Version: "1.8.10-4.el9", Provides: []string{"iptables"}},
 			"container-selinux": {Version: "2.229.0-1.el9"}, "tar": {Version: "1.34-6.el9"}, "iproute": {Version: "6.2-1.el9"},

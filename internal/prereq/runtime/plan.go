@@ -67,10 +67,21 @@ func refusals(spec config.Spec, f Facts, source string) []error {
 	if source == Preinstalled && f.Present.Binary == "" && !f.Present.Socket && !brings {
 		out = append(out, fail.New(fail.Usage, "set spec.runtime.source to package or archive, or install it", "spec.runtime.source is preinstalled, but there is no %s on this host and nothing at %s", daemon(r), SocketPath(r)))
 	}
+	if source == Preinstalled && isContainerd(r) && f.Present.Binary != "" && !f.Present.Runc && !bringsRunc(r.Archives) && !ownRuntime(spec, f) {
+		out = append(out, fail.New(fail.Step, "install runc (spec.packages.install, or an archive with into: /usr/local/sbin/runc), or use an image that has it",
+			"containerd is on this host, but runc isn't: the node would become Ready and could start no container"))
+	}
 	if f.Unit.LoadState == "masked" {
 		out = append(out, fail.New(fail.Safety, "systemctl unmask "+Unit(r)+", if it shall run", "%s is masked: somebody decided that it must not run", Unit(r)))
 	}
 	return out
+}
+
+// ownRuntime tells whether something else than a runc in the PATH starts the
+// containers, or brings it.
+func ownRuntime(spec config.Spec, f Facts) bool {
+	return strings.Contains(f.Config.Content, "BinaryName") || strings.Contains(f.Config.Content, "default_runtime_name") ||
+		slices.ContainsFunc(spec.Packages.Install, func(s string) bool { return strings.HasPrefix(s, "runc") || strings.HasPrefix(s, "crun") })
 }
 
 func planArchives(r config.Runtime, f Facts) []change.Change {

@@ -143,6 +143,14 @@ func TestPreinstalledIsTakenAsItIsWhenItIsThere(t *testing.T) {
 	w := packaged()
 	converge(t, w, load(t, "  runtime: {source: preinstalled}\n"))
 	require.True(t, plan(t, w, load(t, "")).Empty(), "auto finds it installed")
+
+	delete(w.Files, "/usr/bin/runc")
+	p := plan(t, w, load(t, ""))
+	require.Len(t, p.Blocked, 1)
+	require.ErrorContains(t, p.Blocked[0], "runc isn't")
+	require.Empty(t, plan(t, w, load(t, "  packages: {install: [runc]}\n")).Blocked)
+	w.Files[configPath] = hosttest.File{Content: "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  default_runtime_name = \"kata\"\n"}
+	require.Empty(t, plan(t, w, load(t, "")).Blocked)
 }
 
 func TestAMaskedRuntimeIsNotUnmasked(t *testing.T) {

@@ -39,7 +39,8 @@ WantedBy=sysinit.target
 		Packages: ` {}`,
 		Firewall: `
     cni: kube-ovn
-    allow: [30000-32767/tcp, 30000-32767/udp]`,
+    allow: [30000-32767/tcp, 30000-32767/udp]
+    trustedSources: [10.244.0.0/16]`,
 		Disks: `
   - name: kubelet
     select: {blank: {minSize: 15GiB}}

@@ -17,12 +17,11 @@ func bakedFiles(ctx context.Context, bin string, d debs) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	runc[0].Path = "/usr/bin/runc"
 	cni, err := cniFiles(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	files = append(append(files, runc[0]), cni...)
+	files = append(append(files, runc...), cni...)
 	for _, name := range []string{"kubelet", "kubeadm", "kubectl", "crictl", "containerd", "containerd-shim-runc-v2", "ctr"} {
 		files = append(files, File{Path: "/usr/bin/" + name, Mode: 0o755, From: filepath.Join(bin, name)})
 	}
