@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"nodeagent/internal/change"
@@ -90,6 +91,8 @@ func Up(ctx context.Context, h host.Host, spec config.Spec, steps []Step, opts O
 	if err != nil {
 		return LastRun{}, locked(err)
 	}
+	emit, silence := oneAtATime(emit)
+	defer silence()
 	r := &runner{host: h, spec: spec, opts: opts, emit: emit, lock: lock}
 	r.result = LastRun{Run: opts.ID, Command: opts.command(), Version: opts.Version, Started: opts.Now(), Steps: []StepResult{}}
 	err = r.run(ctx, steps)
@@ -125,8 +128,10 @@ func (r *runner) run(ctx context.Context, steps []Step) error {
 			return err
 		}
 	}
+	defer context.AfterFunc(ctx, r.stopping)()
 	for i, s := range steps {
 		if err := r.step(ctx, s, r.initial.Steps[i].Plan); err != nil {
+			err = r.left(err, i)
 			r.result.Step = s.Name
 			r.emit(report.Event{Time: r.opts.Now(), Kind: report.StepFailed, Step: s.Name, Text: err.Error(), Hint: fail.HintOf(err)})
 			return err
@@ -145,6 +150,46 @@ func (r *runner) undone(ctx context.Context) error {
 		return err
 	}
 	return r.journal(journal.Entry{Event: journal.Undone, Step: "reset", ID: "reset", IDs: ids})
+}
+
+// stopping tells, the moment the run is asked to stop, why it may still take a
+// while. Asking again changes nothing: what a transaction or a mkfs leaves when
+// it is cut off is worse than waiting for it.
+func (r *runner) stopping() {
+	r.emit(report.Event{Time: r.opts.Now(), Kind: report.Warning, Text: "stopping at the next safe point: a change that has begun is finished first"})
+}
+
+// oneAtATime lets several goroutines emit, until the run has ended.
+func oneAtATime(to report.Sink) (emit report.Sink, silence func()) {
+	var mu sync.Mutex
+	ended := false
+	emit = func(e report.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended {
+			to(e)
+		}
+	}
+	return emit, func() { mu.Lock(); ended = true; mu.Unlock() }
+}
+
+// left adds to an interruption in step i what the plan at the start had for the
+// steps that have not ended.
+func (r *runner) left(err error, i int) error {
+	var f *fail.Error
+	if !errors.As(err, &f) || f.Kind != fail.Interrupted {
+		return err
+	}
+	var names []string
+	for _, s := range r.initial.Steps[i:] {
+		if len(s.Plan.Changes) > 0 {
+			names = append(names, s.Name)
+		}
+	}
+	if len(names) == 0 {
+		return err
+	}
+	return fail.New(fail.Interrupted, f.Hint, "%s; not finished: %s", f.Text, strings.Join(names, ", "))
 }
 
 // step brings one step to its end. The plan is made anew when anything has
