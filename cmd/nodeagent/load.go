@@ -48,10 +48,10 @@ func (a *app) load(ctx context.Context, v host.View, fallback bool) (config.Load
 	if err != nil {
 		return c, err
 	}
-	if t := c.Spec.Join.Token; t.Value != "" || t.Command != "" {
+	if what := c.Spec.Secret(); what != "" {
 		for _, name := range names {
 			if info, err := v.Stat(name); err == nil && info.Exists && info.Mode&0o077 != 0 {
-				c.Warnings = append(c.Warnings, fmt.Sprintf("%s holds a join token and others can read it (mode %s): chmod 600 it", name, host.Octal(info.Mode)))
+				c.Warnings = append(c.Warnings, fmt.Sprintf("%s holds %s and others can read it (mode %s): chmod 600 it", name, what, host.Octal(info.Mode)))
 			}
 		}
 	}
