@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -74,4 +76,55 @@ func addVersion(to map[string]string, name, version string) {
 
 func sortedUnique(names []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(names)))
+}
+
+// Needed asks rpm what would miss each package; nothing is removed (rpm(8),
+// --test).
+func (l *Linux) Needed(ctx context.Context, names []string) (map[string]string, error) {
+	if !l.Live() {
+		return nil, ErrUnobservable
+	}
+	by := map[string][]string{}
+	for _, n := range names {
+		r, err := l.exec(ctx, program{name: "rpm", args: []string{"-e", "--test", n}})
+		if err != nil {
+			return nil, err
+		}
+		by[n] = parseNeeded(r.text())
+	}
+	return staying(by), nil
+}
+
+// neededBy is a line below "Failed dependencies:", with a package's
+// name-version-release.arch at its end.
+var neededBy = regexp.MustCompile(`(?m) is needed by \(installed\) (\S+)-[^-\s]+-[^-\s]+$`)
+
+// parseNeeded returns the names of packages that rpm says would miss one.
+func parseNeeded(out string) []string {
+	var names []string
+	for _, m := range neededBy.FindAllStringSubmatch(out, -1) {
+		names = append(names, m[1])
+	}
+	return sortedUnique(names)
+}
+
+// staying finds out of who needs whom what can't go: what something that stays
+// needs, and what that needs in turn.
+func staying(by map[string][]string) map[string]string {
+	stays := map[string]string{}
+	for again := true; again; {
+		again = false
+		for _, n := range slices.Sorted(maps.Keys(by)) {
+			if stays[n] != "" {
+				continue
+			}
+			for _, who := range by[n] {
+				if _, goes := by[who]; !goes || stays[who] != "" {
+					stays[n], again = who, true
+					break
+				}
+			}
+		}
+	}
+	return stays
 }

@@ -53,3 +53,11 @@ func FuzzParseInstalledNeverInventsNames(f *testing.F) {
 		parseVersion(out)
 	})
 }
+
+func TestWhatOthersNeedStaysAndWhatThatNeedsToo(t *testing.T) {
+	const out = "error: Failed dependencies:\n\tsocat is needed by (installed) kubelet-1.35.4-150500.1.1.x86_64\n\tsocat >= 1.7 is needed by (installed) their-tool-2.0-1.noarch\n"
+	require.Equal(t, []string{"kubelet", "their-tool"}, parseNeeded(out))
+	require.Empty(t, parseNeeded("error: package iptables is not installed"))
+	require.Equal(t, map[string]string{"socat": "their-tool", "libwrap": "socat"},
+		staying(map[string][]string{"kubelet": nil, "kubeadm": {"kubelet"}, "socat": {"kubelet", "their-tool"}, "libwrap": {"socat"}, "conntrack": {"kubelet"}}))
+}

@@ -45,6 +45,9 @@ type View interface {
 	// has or something in it provides; several versions of one name are separated
 	// by blanks.
 	Installed(ctx context.Context, names []string) (map[string]string, error)
+	// Needed tells which of the installed packages can't go together without
+	// something that stays: by name, with who needs it.
+	Needed(ctx context.Context, names []string) (map[string]string, error)
 	// Units describes systemd units; unknown ones have LoadState "not-found".
 	Units(ctx context.Context, names []string) (map[string]Unit, error)
 	// SwapUnits lists .swap units that are loaded or have a file, and active

@@ -39,6 +39,7 @@ type Facts struct {
 	Firewalld host.Firewalld
 	IPTables  host.IPTables
 	Installed map[string]string // packages and keys
+	Needed    map[string]string // packages of nodeagent's that others need: who does
 	Manager   string            // that installs packages; empty when it is gone
 	Archives  map[string]archive.Marker
 	Mounts    []host.Mount
@@ -152,6 +153,9 @@ func (o observer) deed(d Deed) (err error) {
 				o.f.Manager = ""
 				if _, err := o.v.LookPath(c.Manager); err == nil {
 					o.f.Manager = c.Manager
+				}
+				if ours, _ := installedByUs(d, o.f.Installed); o.f.Options.RemovePackages && len(ours) > 0 {
+					o.f.Needed, err = o.v.Needed(o.ctx, ours)
 				}
 			}
 		case change.InstallArchive:

@@ -198,6 +198,20 @@ func TestWhatIsTakenBackStandsNoMoreAndTheRestDoes(t *testing.T) {
 	require.Equal(t, []string{"file:/etc/b"}, deeds[0].IDs)
 }
 
+func TestPackagesThatOthersNeedAreKeptAndTold(t *testing.T) {
+	w := hosttest.Rocky9()
+	w.Packages["socat"] = "1.0"
+	do(t, w, change.InstallPackages{Manager: "dnf", Packages: []string{"kubelet-1.35.4-*", "conntrack-tools", "socat"}, Optional: []string{"ethtool", "nowhere"}})
+	p := back(t, w, Options{})
+	require.Empty(t, p.Changes)
+	require.Equal(t, []string{"kept: conntrack-tools, ethtool, kubelet, which nodeagent installed; --remove-packages removes what nobody else needs of it"}, p.Warnings)
+	w.Needs = map[string]string{"conntrack-tools": "their-tool"}
+	p = back(t, w, Options{RemovePackages: true})
+	require.Equal(t, []string{"kept: conntrack-tools, which nodeagent installed; their-tool needs it"}, p.Warnings)
+	require.Equal(t, []change.Change{change.RemovePackages{Manager: "dnf", Packages: []string{"ethtool", "kubelet"}}}, p.Changes)
+	require.Contains(t, w.Packages, "socat", "it was there before")
+}
+
 // Whatever a crash or a hand has made of a journal, a reset plans something or
 // says why not.
 func FuzzStandingReadsAnyJournal(f *testing.F) {

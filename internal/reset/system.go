@@ -93,8 +93,9 @@ func unlikeInOrder(list []string) []string {
 	return out
 }
 
-func (p *planner) undoPackages(d Deed) verdict {
-	var ours, erased []string
+// installedByUs are the packages that a deed installed and that are installed
+// now, and those that had to go for them.
+func installedByUs(d Deed, installed map[string]string) (ours, erased []string) {
 	for _, r := range d.Records {
 		c, ok := r.Change.(change.InstallPackages)
 		if !ok {
@@ -102,29 +103,48 @@ func (p *planner) undoPackages(d Deed) verdict {
 		}
 		for _, spec := range slices.Concat(c.Packages, c.Optional) {
 			name := rpmspec.Name(spec)
-			if r.Prior.Installed[name] == "" && p.f.Installed[name] != "" {
+			if r.Prior.Installed[name] == "" && installed[name] != "" {
 				ours = append(ours, name)
 			}
 		}
 		for _, name := range c.Remove {
-			if r.Prior.Installed[name] != "" && p.f.Installed[name] == "" {
+			if r.Prior.Installed[name] != "" && installed[name] == "" {
 				erased = append(erased, name)
 			}
 		}
 	}
-	ours, erased = unlike(ours), unlike(erased)
+	return unlike(ours), unlike(erased)
+}
+
+func (p *planner) undoPackages(d Deed) verdict {
+	ours, erased := installedByUs(d, p.f.Installed)
 	var v verdict
 	if len(erased) > 0 {
 		v = gone("%s had to go for others to be installed, and is not installed again", strings.Join(erased, ", "))
 	}
+	keep := func(names []string, why string) {
+		v.left, v.stands = append(v.left, "kept: "+strings.Join(names, ", ")+", which nodeagent installed; "+why), true
+	}
 	switch {
 	case len(ours) == 0:
+		return v
 	case !p.f.Options.RemovePackages:
-		v.left, v.stands = append(v.left, "kept: the packages "+strings.Join(ours, ", ")+", which nodeagent installed; --remove-packages removes them"), true
+		keep(ours, "--remove-packages removes what nobody else needs of it")
+		return v
 	case p.f.Manager == "":
-		v.left, v.stands = append(v.left, "kept: the packages "+strings.Join(ours, ", ")+": their package manager is gone"), true
-	default:
-		v.add(1, change.RemovePackages{Manager: p.f.Manager, Packages: ours})
+		keep(ours, "the package manager is gone")
+		return v
+	}
+	var going []string
+	for _, name := range ours {
+		if by := p.f.Needed[name]; by != "" {
+			keep([]string{name}, by+" needs it")
+		} else {
+			going = append(going, name)
+		}
+	}
+	if len(going) > 0 {
+		v.add(1, change.RemovePackages{Manager: p.f.Manager, Packages: going})
 	}
 	return v
 }

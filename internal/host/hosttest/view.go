@@ -188,6 +188,17 @@ func (w *World) Installed(_ context.Context, names []string) (map[string]string,
 	return out, nil
 }
 
+// Needed is what another installed package needs.
+func (w *World) Needed(_ context.Context, names []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, n := range names {
+		if by := w.Needs[n]; by != "" {
+			out[n] = by
+		}
+	}
+	return out, nil
+}
+
 // Units describes units.
 func (w *World) Units(_ context.Context, names []string) (map[string]host.Unit, error) {
 	out := map[string]host.Unit{}

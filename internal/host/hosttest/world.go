@@ -60,6 +60,7 @@ type World struct {
 	NodeObject host.Node
 	TokenDoc   string // what fetching the token yields; empty: nothing there
 	PodsRun    []string
+	Needs      map[string]string // package → another that needs it
 	Cluster    host.ClusterNetwork
 
 	image   image
