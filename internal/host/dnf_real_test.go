@@ -43,12 +43,14 @@ func TestARealDnf(t *testing.T) {
 		{"what is asked for is installed, optional packages where there are some", d.install},
 		{"a second time is fine", d.install},
 		{"another version is an upgrade", d.upgrade},
+		{"packages go again, but not what others need", d.remove},
 		{"P6 a lock is waited for and its holder named", d.locked},
 		{"P8 conflicts are solved only by removing what is listed", d.conflict},
 		{"a missing dependency is named", d.dependency},
 		{"an unsigned package is refused", d.unsigned},
 		{"keys are fetched anew when the signer has changed", d.rotated},
 		{"a server that comes back is waited for", d.network},
+		{"a key is dropped", d.dropKey},
 	} {
 		if !t.Run(part.name, part.run) {
 			return
@@ -150,16 +152,22 @@ func (d *dnfStory) locked(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
 	require.NoError(t, sleep.Start())
 	stop := func() { sleep.Process.Kill(); sleep.Wait() }
-	defer stop()
+	defer stop() // a second time does nothing
 	lock := "/var/cache/dnf/metadata_lock.pid"
 	who := "process " + strconv.Itoa(sleep.Process.Pid) + " (sleep)"
 	require.NoError(t, os.WriteFile(lock, []byte(strconv.Itoa(sleep.Process.Pid)), 0o644))
 	err := d.install1(quick(t, time.Millisecond), change.InstallPackages{Packages: []string{"runc"}})
 	require.ErrorContains(t, err, "locked by "+who)
 	require.Equal(t, fail.Timeout, fail.KindOf(err))
-	time.AfterFunc(500*time.Millisecond, func() { stop(); os.Remove(lock) })
-	require.NoError(t, d.install1(quick(t, 100*time.Millisecond), change.InstallPackages{Packages: []string{"runc"}}))
-	require.Contains(t, d.log[0], "waiting for "+who)
+	told := "" // the lock goes when somebody is told that it is waited for
+	require.NoError(t, d.l.Apply(quick(t, 100*time.Millisecond), change.InstallPackages{Manager: "dnf", Packages: []string{"runc"}}, func(s string) {
+		if told == "" {
+			told = s
+			stop()
+			os.Remove(lock)
+		}
+	}))
+	require.Contains(t, told, "waiting for "+who)
 	// rpm's own lock, which names nobody.
 	rpmdb := strings.TrimSpace(run(t, nil, "rpm", "--eval", "%{_dbpath}"))
 	holder := exec.Command("python3", "-c", "import fcntl,time\nf=open('"+rpmdb+"/.rpm.lock','w')\nfcntl.lockf(f,fcntl.LOCK_EX)\nprint('held',flush=True)\ntime.sleep(60)")
@@ -230,4 +238,34 @@ func (d *dnfStory) network(t *testing.T) {
 	run(t, nil, "dnf", "clean", "all")
 	err := d.install1(quick(t, 10*time.Millisecond), change.InstallPackages{Packages: []string{"kubelet-1.34.2-*"}})
 	require.ErrorContains(t, err, "repository kubernetes can't be read: Curl error (7)")
+}
+
+func (d *dnfStory) remove(t *testing.T) {
+	ctx := t.Context()
+	require.NotEmpty(t, d.installed(t, "kubelet"))
+	require.NotEmpty(t, d.installed(t, "kubernetes-cni"), "kubelet requires it")
+	needed, err := d.l.Needed(ctx, []string{"kubernetes-cni"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"kubernetes-cni": "kubelet"}, needed)
+	needed, err = d.l.Needed(ctx, []string{"kubelet", "kubernetes-cni"})
+	require.NoError(t, err)
+	require.Empty(t, needed)
+	c := change.RemovePackages{Manager: "dnf", Packages: []string{"kubelet", "kubernetes-cni"}}
+	for range 2 { // a second time is fine
+		require.NoError(t, d.l.Apply(ctx, c, nil))
+	}
+	require.Empty(t, d.installed(t, "kubelet"))
+	require.Empty(t, d.installed(t, "kubernetes-cni"))
+	// What comes next has kubelet.
+	require.NoError(t, d.install1(ctx, change.InstallPackages{Packages: []string{"kubelet-1.35.4-*"}, Unlock: []string{"kubernetes"}}))
+}
+
+func (d *dnfStory) dropKey(t *testing.T) {
+	before := strings.Fields(d.installed(t, "gpg-pubkey"))
+	require.NotEmpty(t, before)
+	keys := change.RemoveKeys{Repository: "kubernetes", Keys: before[:1]}
+	for range 2 {
+		require.NoError(t, d.l.Apply(t.Context(), keys, nil))
+	}
+	require.Len(t, strings.Fields(d.installed(t, "gpg-pubkey")), len(before)-1)
 }
