@@ -31,13 +31,29 @@ const installedFormat = `%{NAME}\t%{VERSION}-%{RELEASE}\t[%{PROVIDENAME} ]\n`
 // rpmQuery is Installed without memory. rpm's exit status is the number of
 // names that nothing provides, which is no error.
 func (l *Linux) rpmQuery(ctx context.Context, names []string) (map[string]string, error) {
-	args := append([]string{"-q", "--qf", installedFormat, "--whatprovides"}, names...)
-	r, err := l.exec(ctx, program{name: "rpm", args: args})
-	if err != nil {
-		return nil, err
+	out := ""
+	ask := func(args ...string) error {
+		r, err := l.exec(ctx, program{name: "rpm", args: append([]string{"-q", "--qf", installedFormat}, args...)})
+		out += string(r.stdout)
+		return err
 	}
-	return parseInstalled(string(r.stdout), names), nil
+	provided := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == pubkeys })
+	if len(provided) < len(names) {
+		if err := ask(pubkeys); err != nil {
+			return nil, err
+		}
+	}
+	if len(provided) > 0 {
+		if err := ask(append([]string{"--whatprovides"}, provided...)...); err != nil {
+			return nil, err
+		}
+	}
+	return parseInstalled(out, names), nil
 }
+
+// pubkeys is the name of the packages that stand for signing keys. They provide
+// what their keys are, but not their own name.
+const pubkeys = "gpg-pubkey"
 
 // parseInstalled reads installedFormat. A package of that very name wins over
 // one that only provides it. Several versions at once (kernel packages) are

@@ -212,6 +212,22 @@ func TestPackagesThatOthersNeedAreKeptAndTold(t *testing.T) {
 	require.Contains(t, w.Packages, "socat", "it was there before")
 }
 
+func TestOnlyKeysThatCameAreDropped(t *testing.T) {
+	keys := change.ImportKeys{Repository: "r", Keys: []string{"https://repo.example/key.asc"}, StoreAs: "/etc/pki/rpm-gpg/RPM-GPG-KEY-nodeagent-r"}
+	for name, before := range map[string]string{"it is new": "", "the administrator had imported it": "key"} {
+		t.Run(name, func(t *testing.T) {
+			w := hosttest.Rocky9()
+			if before != "" {
+				w.Packages[pubkeys] = before
+			}
+			do(t, w, keys)
+			p := back(t, w, Options{})
+			require.Equal(t, before == "", len(p.Changes) == 2, "the key, and the file")
+			require.NotContains(t, w.Files, keys.StoreAs)
+		})
+	}
+}
+
 // Whatever a crash or a hand has made of a journal, a reset plans something or
 // says why not.
 func FuzzStandingReadsAnyJournal(f *testing.F) {
