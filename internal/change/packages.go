@@ -44,9 +44,10 @@ type InstallPackages struct {
 	// Keys are fetched anew, once, when a signature doesn't check: a stored key
 	// may have been renewed or replaced.
 	Keys []ImportKeys `json:"keys,omitempty"`
-	// Sweep removes what a transaction that was cut off has left in the file
-	// system, after this one.
-	Sweep bool `json:"sweep,omitempty"`
+	// CutOff is when a transaction began that was cut off, in seconds since the
+	// epoch: what it left behind is removed and what it damaged is installed
+	// again. 0: there was none.
+	CutOff int64 `json:"cutOff,omitempty"`
 }
 
 func (c InstallPackages) ID() string { return "packages" }
@@ -61,7 +62,7 @@ func (c InstallPackages) Summary() string {
 	if len(c.Remove) > 0 {
 		s += "; remove " + strings.Join(c.Remove, " ") + " where in conflict"
 	}
-	if c.Sweep {
+	if c.CutOff != 0 {
 		s += "; clean up after a transaction that was cut off"
 	}
 	return s

@@ -37,7 +37,11 @@ func dnfInstall(l *Linux, c change.InstallPackages, packages []string, o install
 	if o.refresh {
 		args = append(args, "--refresh")
 	}
-	args = append(args, "install")
+	verb := "install"
+	if o.again {
+		verb = "reinstall"
+	}
+	args = append(args, verb)
 	if o.erase {
 		args = append(args, "--allowerasing")
 	}

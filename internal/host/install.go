@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"nodeagent/internal/change"
 	"nodeagent/internal/fail"
 	"nodeagent/internal/prereq/diagnose"
@@ -36,6 +38,7 @@ type installOptions struct {
 	refresh bool // fetch the repositories' metadata anew
 	erase   bool // conflicting packages may be removed
 	preview bool // show the transaction and answer no
+	again   bool // install once more what is installed
 }
 
 func managerOf(name string) (manager, error) {
@@ -92,8 +95,8 @@ func (l *Linux) applyInstallPackages(ctx context.Context, c change.InstallPackag
 			return err
 		}
 	}
-	if c.Sweep {
-		return i.sweepLeftovers(ctx)
+	if c.CutOff != 0 {
+		return i.repair(ctx)
 	}
 	return nil
 }
@@ -228,6 +231,9 @@ func (i *installer) verify(ctx context.Context) error {
 		return fail.New(fail.Step, "run it by hand and look at its output: "+i.m.program+" install "+strings.Join(missing, " "),
 			"%s reported success, but %s is not installed", i.c.Manager, strings.Join(missing, ", "))
 	}
+	// rpm syncs its database and not the files: without this a power cut could
+	// leave an installed package with empty programs.
+	unix.Sync()
 	return nil
 }
 

@@ -25,5 +25,9 @@ func tdnfInstall(_ *Linux, c change.InstallPackages, packages []string, o instal
 	if o.refresh {
 		args = append(args, "--refresh")
 	}
-	return append(append(args, "install"), packages...)
+	verb := "install"
+	if o.again {
+		verb = "reinstall"
+	}
+	return append(append(args, verb), packages...)
 }

@@ -28,9 +28,9 @@ type Facts struct {
 	DNF      bool            `json:"dnf"`  // the program is there
 	TDNF     bool            `json:"tdnf"` // the program is there
 	Joined   bool            `json:"joined"`
-	// Interrupted is set when the journal knows of a package transaction that
-	// began and not that it ended well.
-	Interrupted bool `json:"interrupted,omitempty"`
+	// CutOff is when the first package transaction began, in seconds since the
+	// epoch, of which the journal doesn't know that it ended well; 0: none.
+	CutOff int64 `json:"cutOff,omitempty"`
 	// Installed is version-release by name, also of names that other packages
 	// provide; nil when the RPM database can't be asked.
 	Installed map[string]string    `json:"installed,omitempty"`
@@ -187,7 +187,15 @@ func (f *Facts) readRoutes(v host.View, _ config.Spec) error {
 
 func (f *Facts) readJournal(v host.View, _ config.Spec) error {
 	entries, err := journal.Read(v.ReadFile)
-	_, f.Interrupted = journal.Unfinished(entries, change.InstallPackages{}.ID())
+	for _, e := range entries {
+		switch {
+		case e.ID != change.InstallPackages{}.ID():
+		case e.Event == journal.Done:
+			f.CutOff = 0
+		case e.Event == journal.Intent && f.CutOff == 0:
+			f.CutOff = max(e.Time.Unix(), 1)
+		}
+	}
 	return err
 }
 

@@ -56,8 +56,8 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 				"%s must be installed, but this host has no enabled package repository", strings.Join(installing, ", ")))
 		}
 		p.Changes = append(p.Changes, install(spec, f, m, installing, append(w.optional, lock.optional...), lock.exclude))
-	case f.Interrupted: // everything was there already when the run was cut off
-		p.Changes = append(p.Changes, change.InstallPackages{Manager: m.name, Sweep: true})
+	case f.CutOff != 0: // everything was there already when the run was cut off
+		p.Changes = append(p.Changes, change.InstallPackages{Manager: m.name, CutOff: f.CutOff})
 	}
 	p.Changes = append(p.Changes, lock.after...)
 	return p
@@ -71,7 +71,7 @@ func install(spec config.Spec, f Facts, m manager, required, optional []string, 
 	}
 	// What these require is hidden by the documented exclude line, too.
 	names = append(names, "kubernetes-cni", "cri-tools")
-	c := change.InstallPackages{Manager: m.name, Packages: required, Optional: optional, Remove: spec.Packages.Remove, Unlock: unlocked(spec, f, names, hide), Sweep: f.Interrupted}
+	c := change.InstallPackages{Manager: m.name, Packages: required, Optional: optional, Remove: spec.Packages.Remove, Unlock: unlocked(spec, f, names, hide), CutOff: f.CutOff}
 	for _, r := range spec.Packages.Repositories {
 		if len(r.GPGKeys) > 0 {
 			c.Keys = append(c.Keys, importKeys(r))

@@ -28,7 +28,7 @@ done
 [ "$(id -u)" = 0 ] || end 1601 "Operation not permitted. You have to be root."
 
 case $verb in
-install | erase | remove | makecache | clean) ;;
+install | reinstall | erase | remove | makecache | clean) ;;
 *) end 1, "the stand-in has no $verb" ;;
 esac
 [ "$verb" != install ] || [ -n "$packages" ] || end 1001 "Package name expected but was not provided"
