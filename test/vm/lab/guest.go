@@ -21,6 +21,9 @@ type Guest struct {
 
 	// LateLease leaves DHCP silent until Lease is called.
 	LateLease bool
+	// Durable makes the system disk keep what the guest has flushed, and only
+	// that for sure, when the current is cut; it is slower. Data disks always do.
+	Durable bool
 
 	lab     *Lab
 	dir     string
@@ -149,7 +152,7 @@ func (g *Guest) qemuArgs() []string {
 		"-device", "virtio-net-pci,netdev=net0,addr=0x10,romfile=,mac=" + g.mac,
 		"-fsdev", "local,id=seed,security_model=none,readonly=on,path=" + filepath.Join(g.dir, "seed"),
 		"-device", "virtio-9p-pci,fsdev=seed,mount_tag=labseed,addr=0x11",
-		"-drive", "if=none,id=root,format=qcow2,cache=unsafe,file=" + g.systemImage(),
+		"-drive", "if=none,id=root,format=qcow2,cache=" + g.cache() + ",file=" + g.systemImage(),
 		"-device", "virtio-blk-pci,drive=root,addr=0x12",
 	})
 	if g.root != "" {
@@ -165,6 +168,13 @@ func (g *Guest) qemuArgs() []string {
 			"-device", device)
 	}
 	return append(args, g.scsiArgs()...)
+}
+
+func (g *Guest) cache() string {
+	if g.Durable {
+		return "writeback"
+	}
+	return "unsafe"
 }
 
 func (g *Guest) rootMode() string {
