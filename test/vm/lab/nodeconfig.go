@@ -16,6 +16,8 @@ type NodeConfig struct {
 	Disks     string   // YAML of spec.disks; empty: those of Spec
 	CACerts   []string
 	WaitReady string // empty: 10m
+	// JoinTimeout is spec.join.timeout; empty: 10m.
+	JoinTimeout string
 }
 
 // MainDisks asks for two of the blank disks, which have no ids.
@@ -57,6 +59,10 @@ func (c NodeConfig) String() string {
 	if spec.Packages != "" {
 		packages = "  packages:" + spec.Packages + "\n"
 	}
+	timeout := c.JoinTimeout
+	if timeout == "" {
+		timeout = "10m"
+	}
 	if wait == "" {
 		wait = "10m"
 	}
@@ -85,7 +91,8 @@ spec:
   join:
 %[7]s    token: {file: %[8]s}
     waitReady: %[9]s
-`, c.HostName, kubeVersion, packages, spec.Runtime, disks, c.Addr, pins, c.TokenFile, wait, spec.Firewall, PauseImage)
+    timeout: %[12]s
+`, c.HostName, kubeVersion, packages, spec.Runtime, disks, c.Addr, pins, c.TokenFile, wait, spec.Firewall, PauseImage, timeout)
 }
 
 // The product's files in a guest.
