@@ -21,12 +21,16 @@ type system struct {
 
 }
 
+// firewalldStarted waits for what systemd doesn't: firewalld takes its D-Bus name
+// first and flushes all rules after that.
+const firewalldStarted = "! systemctl --quiet is-active firewalld || until firewall-cmd --state; do :; done\n"
+
 // cniAtBoot loads rules of others before nodeagent runs, at every boot, as a
 // network plugin does, and notes how they look.
 func cniAtBoot() []lab.File {
 	const unit = "/etc/systemd/system/lab-cni.service"
 	return []lab.File{
-		{Path: "/usr/local/bin/lab-cni", Mode: 0o755, Content: "#!/bin/sh\n" + foreignRules + "{ " + showForeignRules + "; } >/run/lab-foreign\n"},
+		{Path: "/usr/local/bin/lab-cni", Mode: 0o755, Content: "#!/bin/sh\n" + firewalldStarted + foreignRules + "{ " + showForeignRules + "; } >/run/lab-foreign\n"},
 		{Path: unit, Content: "[Unit]\nAfter=firewalld.service iptables.service\nBefore=nodeagent.service\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/usr/local/bin/lab-cni\n\n[Install]\nWantedBy=multi-user.target\n"},
 		{Path: "/etc/systemd/system/multi-user.target.wants/lab-cni.service", Link: unit},
 	}
