@@ -103,8 +103,9 @@ func (c ClosePorts) Class() Class { return Reversible }
 // Unmount unmounts what a Mount mounted and disables its unit. The filesystem
 // and all it holds stay.
 type Unmount struct {
-	Unit   string `json:"unit"`
-	Target string `json:"target"`
+	Unit   string   `json:"unit"`
+	Target string   `json:"target"`
+	Dirs   []string `json:"dirs,omitempty"` // made for the mount: removed when empty; deepest last
 }
 
 func (c Unmount) ID() string      { return "unmount:" + c.Target }

@@ -98,7 +98,7 @@ func (l *Linux) applyUnmount(ctx context.Context, c change.Unmount, progress fun
 	if slices.ContainsFunc(mounts, func(m Mount) bool { return m.Target == c.Target }) {
 		return fail.New(fail.Step, "see what still uses it: fuser -vm "+c.Target, "%s is stopped, but %s is still mounted", c.Unit, c.Target)
 	}
-	return nil
+	return removeDirs(filepath.Dir(c.Target), c.Dirs)
 }
 
 // applyRemoveKeys drops keys from the RPM database.

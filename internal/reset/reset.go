@@ -401,11 +401,12 @@ func (p *planner) undoMount(d Deed, c change.Mount) verdict {
 	if c.Foreign || before.ActiveState == "active" {
 		return kept("kept: %s is mounted by %s, which isn't nodeagent's", c.Target, c.Unit)
 	}
-	if mounted || p.f.Units[c.Unit].UnitFileState == "enabled" {
-		v.add(0, change.Unmount{Unit: c.Unit, Target: c.Target})
+	dirs := p.f.files[c.Target].empty // of the mount point, when nothing is mounted
+	if mounted {
+		dirs = d.made()
 	}
-	if empty := p.f.files[c.Target].empty; len(empty) > 0 && !mounted {
-		v.add(1, change.RemoveFile{Path: c.Target + "/lost+found", Dirs: empty, What: "remove the empty mount point " + c.Target})
+	if mounted || p.f.Units[c.Unit].UnitFileState == "enabled" || len(dirs) > 0 {
+		v.add(0, change.Unmount{Unit: c.Unit, Target: c.Target, Dirs: dirs})
 	}
 	return v
 }
