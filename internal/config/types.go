@@ -45,6 +45,11 @@ type Spec struct {
 	Firewall   Firewall   `yaml:"firewall" doc:"Ports to open; the firewall stays on."`
 	Kubelet    Kubelet    `yaml:"kubelet" doc:"The kubelet's configuration, flags, labels and taints."`
 	Network    Network    `yaml:"network" doc:"What is waited for before the join."`
+	Users      []User     `yaml:"users" doc:"Local users."`
+	Time       Time       `yaml:"time" doc:"Where the host gets its time."`
+	Proxy      Proxy      `yaml:"proxy" doc:"The HTTP proxy of package manager, runtime and kubelet."`
+	CATrust    []CATrust  `yaml:"caTrust" doc:"Certificate authorities the whole host trusts."`
+	Mounts     []Mount    `yaml:"mounts" doc:"Filesystems of others to mount, such as NFS exports, bind mounts and tmpfs. Data disks belong to disks."`
 	Files      []File     `yaml:"files" doc:"Files to write before the runtime starts."`
 	Hooks      Hooks      `yaml:"hooks" doc:"Your own shell commands, each run once."`
 	Join       Join       `yaml:"join" doc:"How the node joins its cluster."`
@@ -114,8 +119,9 @@ type Disk struct {
 	Name         string     `yaml:"name" doc:"A name for people and for the journal."`
 	Select       DiskSelect `yaml:"select" doc:"Which device: exactly one way."`
 	Filesystem   Filesystem `yaml:"filesystem" doc:"The filesystem the device has or gets."`
-	MountPath    string     `yaml:"mountPath" doc:"Where it is mounted."`
+	MountPath    string     `yaml:"mountPath" doc:"Where it is mounted. Absent: the device stays raw and only gets the link /dev/disk/by-capv/NAME at every boot."`
 	MountOptions []string   `yaml:"mountOptions" doc:"Options for mount, such as noatime."`
+	WipeOnce     bool       `yaml:"wipeOnce" doc:"Empty the filesystem once on this system disk: its files are deleted, it isn't formatted."`
 	Keep         bool       `yaml:"keep" doc:"The device holds data already: adopt it, never format it, even when it is blank."`
 }
 
@@ -126,6 +132,8 @@ type DiskSelect struct {
 	FSUUID    string `yaml:"fsUUID" doc:"Filesystem UUID."`
 	Serial    string `yaml:"serial" doc:"Serial of the whole disk."`
 	WWN       string `yaml:"wwn" doc:"World Wide Name of the whole disk."`
+	DiskUUID  string `yaml:"diskUUID" doc:"The identity a hypervisor gives a disk, such as a VMDK's UUID; dashes, blanks and case don't matter."`
+	SCSIUnit  *int   `yaml:"scsiUnit" doc:"The unit number on the first SCSI controller (/dev/disk/by-path/*-scsi-0:0:UNIT:0)."`
 	Path      string `yaml:"path" doc:"A link below /dev/disk/by-id or /dev/disk/by-path; kernel names change between boots and are refused."`
 	Blank     *Blank `yaml:"blank" doc:"Any provably blank whole disk, in by-path order."`
 }
@@ -173,9 +181,21 @@ type Taint struct {
 	Effect string `yaml:"effect" enum:"NoSchedule,PreferNoSchedule,NoExecute" doc:"Taint effect."`
 }
 
-// Network says what is waited for.
+// Network says what is waited for, and what the host's interfaces are.
 type Network struct {
+	Configure    bool         `yaml:"configure" doc:"Write the interfaces' configuration. Default false: they are only compared with the host and differences are told."`
+	Interfaces   []Interface  `yaml:"interfaces" doc:"The interfaces the host has."`
 	DefaultRoute DefaultRoute `yaml:"defaultRoute" doc:"The default route that is awaited before anything is fetched."`
+}
+
+// Interface is one network interface with static addresses.
+type Interface struct {
+	Name      string   `yaml:"name" doc:"The interface's name, such as eth0."`
+	MAC       string   `yaml:"mac" doc:"Its hardware address, instead of the name."`
+	Addresses []string `yaml:"addresses" doc:"Addresses with prefix length, such as 192.0.2.10/24."`
+	Gateway   string   `yaml:"gateway" doc:"The default gateway, on one interface."`
+	DNS       []string `yaml:"dns" doc:"Name servers."`
+	Search    []string `yaml:"search" doc:"Search domains."`
 }
 
 // DefaultRoute is the awaited route.
@@ -189,7 +209,51 @@ type File struct {
 	Path        string `yaml:"path" doc:"Absolute path."`
 	Owner       string `yaml:"owner" doc:"user:group. Default root:root."`
 	Permissions string `yaml:"permissions" literal:"number" doc:"Octal mode. Default 0644."`
+	Encoding    string `yaml:"encoding" enum:",base64,gzip,gzip+base64" doc:"How content is written here. Absent: as it is."`
+	Append      bool   `yaml:"append" doc:"Add the content at the end of the file, once, instead of replacing the file."`
 	Content     string `yaml:"content" doc:"The whole content."`
+}
+
+// User is a local user.
+type User struct {
+	Name              string   `yaml:"name" doc:"Login name."`
+	Comment           string   `yaml:"comment" doc:"The full name (GECOS)."`
+	Groups            []string `yaml:"groups" doc:"Supplementary groups; those that are missing are created."`
+	PrimaryGroup      string   `yaml:"primaryGroup" doc:"The primary group; absent: one of the user's own name."`
+	Home              string   `yaml:"home" doc:"Home directory. Default /home/NAME."`
+	Shell             string   `yaml:"shell" doc:"Login shell. Default /bin/bash."`
+	SSHAuthorizedKeys []string `yaml:"sshAuthorizedKeys" doc:"Public keys that may log in. Keys of others in authorized_keys are left."`
+	Sudo              string   `yaml:"sudo" doc:"A sudoers rule without the name, such as ALL=(ALL) NOPASSWD:ALL."`
+	PasswordHash      string   `yaml:"passwordHash" doc:"A crypt(3) hash."`
+	LockPassword      *bool    `yaml:"lockPassword" doc:"No login by password. Default true, unless passwordHash is given."`
+}
+
+// Time is where the host gets its time.
+type Time struct {
+	Servers     []string `yaml:"servers" doc:"NTP servers, set for chrony or systemd-timesyncd, whichever the host has. The token isn't used before the clock is synchronised."`
+	SyncTimeout Duration `yaml:"syncTimeout" doc:"How long to wait for the first synchronisation. Default 5m."`
+}
+
+// Proxy is the HTTP proxy of what fetches.
+type Proxy struct {
+	HTTP    string   `yaml:"http" doc:"Proxy for http URLs."`
+	HTTPS   string   `yaml:"https" doc:"Proxy for https URLs."`
+	NoProxy []string `yaml:"noProxy" doc:"Hosts, domains and networks reached directly; the API server, the loopback and the node's own name are always added."`
+}
+
+// CATrust is one certificate authority.
+type CATrust struct {
+	Name string `yaml:"name" doc:"The file name in the host's trust store."`
+	PEM  string `yaml:"pem" doc:"The certificate as PEM."`
+	File string `yaml:"file" doc:"A file with the certificate, instead of pem."`
+}
+
+// Mount is one mount that isn't a data disk.
+type Mount struct {
+	What    string   `yaml:"what" doc:"The source, as mount(8) takes it: an NFS export, a directory for a bind mount, tmpfs."`
+	Where   string   `yaml:"where" doc:"The mount point."`
+	Type    string   `yaml:"type" doc:"Filesystem type, such as nfs4, tmpfs or none."`
+	Options []string `yaml:"options" doc:"Mount options."`
 }
 
 // Hooks are the user's own commands.
