@@ -434,6 +434,7 @@ func containsAny(s string, any ...string) bool {
 // TestFirstBoot lets up start at power-on, when there is no network yet: DHCP
 // answers 15 s after it was first asked.
 func TestFirstBoot(t *testing.T) {
+	needWholeMatrix(t) // a first boot by the unit is in the representative set with Photon OS and Alauda OS
 	l := needLab(t)
 	ctx := t.Context()
 	const name = "prdk8snod003"

@@ -150,6 +150,7 @@ var staysOnNode = regexp.MustCompile(`^new /(usr|opt|var/lib/(containerd|kubelet
 // TestReset takes a node out of its cluster and gives the host back, then joins
 // it again.
 func TestReset(t *testing.T) {
+	needWholeMatrix(t)
 	l := needLab(t)
 	ctx := t.Context()
 	const name = "prdk8snod006"
