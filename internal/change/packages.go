@@ -76,6 +76,9 @@ type InstallArchive struct {
 	SHA256 string `json:"sha256"`
 	Into   string `json:"into"`
 	Marker string `json:"marker"` // file that records what was unpacked
+	// MaxSize limits the download, in bytes; what is unpacked is limited to four
+	// times that.
+	MaxSize int64 `json:"maxSize"`
 }
 
 func (c InstallArchive) ID() string      { return "archive:" + c.URL }

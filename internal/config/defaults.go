@@ -35,6 +35,9 @@ func (c *NodeConfig) fillDefaults() {
 	}
 	str(&s.Runtime.Source, "auto")
 	str(&s.Runtime.Socket, DefaultSocket)
+	for i := range s.Runtime.Archives {
+		str(&s.Runtime.Archives[i].MaxSize, "2GiB")
+	}
 	str(&s.Swap.Mode, "disable")
 	for i := range s.Disks {
 		d := &s.Disks[i]

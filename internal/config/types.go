@@ -92,9 +92,10 @@ type Runtime struct {
 
 // Archive is a tar archive or a single program, fetched and checked before use.
 type Archive struct {
-	URL    string `yaml:"url" doc:"http, https or file URL."`
-	SHA256 string `yaml:"sha256" doc:"Hex digest of the whole file."`
-	Into   string `yaml:"into" doc:"Directory to unpack into, or the file to write when the URL isn't an archive."`
+	URL     string `yaml:"url" doc:"http, https or file URL."`
+	SHA256  string `yaml:"sha256" doc:"Hex digest of the whole file."`
+	MaxSize string `yaml:"maxSize" doc:"A larger download is broken off, such as 300MiB. Default 2GiB; what is unpacked may be four times that."`
+	Into    string `yaml:"into" doc:"Directory to unpack into, or the file to write when the URL isn't an archive."`
 }
 
 // Mirror maps a registry to the endpoints asked first.

@@ -153,6 +153,9 @@ func (k *checker) runtime(s *Spec) {
 			k.bad(at+".sha256", "64 hex digits; sha256sum prints them", "%q is not a SHA-256", a.SHA256)
 		}
 		k.absolute(at+".into", a.Into)
+		if _, err := ParseSize(a.MaxSize); err != nil {
+			k.bad(at+".maxSize", "such as 300MiB", "%v", err)
+		}
 	}
 	if !strings.HasPrefix(s.Runtime.Socket, "unix:///") {
 		k.bad("spec.runtime.socket", "such as "+DefaultSocket, "%q is not a unix socket URL", s.Runtime.Socket)

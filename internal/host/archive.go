@@ -37,7 +37,7 @@ func (l *Linux) applyInstallArchive(ctx context.Context, c change.InstallArchive
 	switch kind {
 	case "gzip", "tar":
 		progress("unpacking into " + c.Into)
-		files, err = unpack(f, kind == "gzip", c.Into)
+		files, err = unpack(f, kind == "gzip", c.Into, archive.MaxGrowth*c.MaxSize)
 	case "program":
 		files, err = placeProgram(f, c.Into)
 	default:
@@ -83,7 +83,7 @@ func (l *Linux) download(ctx context.Context, c change.InstallArchive, f *os.Fil
 		}
 		return io.MultiWriter(f, sum, &meter{progress: progress, last: time.Now()}), nil
 	}
-	if err := l.fetch(ctx, c.URL, archive.MaxDownload, start); err != nil {
+	if err := l.fetch(ctx, c.URL, c.MaxSize, start); err != nil {
 		return err
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); !strings.EqualFold(got, c.SHA256) {

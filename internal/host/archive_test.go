@@ -59,7 +59,7 @@ func published(t *testing.T, data []byte) change.InstallArchive {
 	t.Cleanup(s.Close)
 	sum := sha256.Sum256(data)
 	dir := t.TempDir()
-	return change.InstallArchive{URL: s.URL + "/a.tar.gz", SHA256: strings.ToUpper(hex.EncodeToString(sum[:])), Into: filepath.Join(dir, "into"), Marker: filepath.Join(dir, "state", "marker.json")}
+	return change.InstallArchive{URL: s.URL + "/a.tar.gz", SHA256: strings.ToUpper(hex.EncodeToString(sum[:])), Into: filepath.Join(dir, "into"), Marker: filepath.Join(dir, "state", "marker.json"), MaxSize: 1 << 20}
 }
 
 func needRoot(t *testing.T) {
@@ -149,6 +149,8 @@ func TestABadArchiveChangesNothing(t *testing.T) {
 		"a web page":          []byte("<html>login</html>"),
 		"an xz archive":       []byte("\xfd7zXZ\x00....."),
 		"gzip without a tar":  gzipped(t, "hello"),
+		"a bomb":              pack(t, file("bin/x", strings.Repeat("0", 4<<20+1))), // maxSize is 1 MiB
+		"too long a download": append(pack(t, file("bin/x", "1")), make([]byte, 1<<20)...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := published(t, data)

@@ -19,9 +19,10 @@ import (
 // unpack writes the entries of a tar archive below a directory. The whole
 // archive is read and checked first, so that a bad one changes nothing. All
 // writing goes through os.Root: no link on the way, in the archive or already
-// there, can lead out of the directory.
-func unpack(f *os.File, zipped bool, into string) ([]archive.File, error) {
-	if err := eachEntry(f, zipped, checker()); err != nil {
+// there, can lead out of the directory. What all files hold is at most limit
+// bytes.
+func unpack(f *os.File, zipped bool, into string, limit int64) ([]archive.File, error) {
+	if err := eachEntry(f, zipped, checker(limit)); err != nil {
 		return nil, err
 	}
 	dir, err := openDir(into, false)
@@ -82,19 +83,19 @@ func eachEntry(f *os.File, zipped bool, do func(h *tar.Header, name string, r io
 }
 
 // checker reads every entry to its end and counts.
-func checker() func(*tar.Header, string, io.Reader) error {
+func checker(limit int64) func(*tar.Header, string, io.Reader) error {
 	var entries, size int64
 	return func(h *tar.Header, _ string, r io.Reader) error {
 		entries++
-		n, err := io.Copy(io.Discard, io.LimitReader(r, archive.MaxUnpacked+1))
+		n, err := io.Copy(io.Discard, io.LimitReader(r, limit+1))
 		size += n
 		switch {
 		case err != nil:
 			return fmt.Errorf("reading %q in the archive: %w", h.Name, err)
 		case entries > archive.MaxEntries:
 			return fmt.Errorf("more than %d entries", archive.MaxEntries)
-		case size > archive.MaxUnpacked:
-			return fmt.Errorf("more than %d bytes when unpacked", int64(archive.MaxUnpacked))
+		case size > limit:
+			return fmt.Errorf("more than %d bytes when unpacked", limit)
 		}
 		return nil
 	}

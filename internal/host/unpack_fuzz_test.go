@@ -40,7 +40,7 @@ func FuzzUnpackStaysInside(f *testing.F) {
 		if _, err := file.Write(b); err != nil {
 			t.Fatal(err)
 		}
-		files, err := unpack(file, false, into)
+		files, err := unpack(file, false, into, 1<<20)
 		if err == nil {
 			for _, x := range files {
 				if !strings.HasPrefix(x.Path, into+"/") {

@@ -10,8 +10,8 @@ import (
 // Limits on what an archive may hold. Real ones have some hundred MiB and some
 // dozen files.
 const (
-	MaxDownload = 2 << 30 // bytes of the archive
-	MaxUnpacked = 8 << 30 // bytes of all files in it
+	MaxDownload = 2 << 30 // bytes of the archive, unless the configuration says otherwise
+	MaxGrowth   = 4       // times the limit of the download, for all files in it
 	MaxEntries  = 100_000
 )
 

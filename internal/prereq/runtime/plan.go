@@ -9,6 +9,7 @@ import (
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
 	"nodeagent/internal/fail"
+	"nodeagent/internal/prereq/archive"
 )
 
 // Plan brings the runtime to where the CRI socket answers, as the
@@ -91,7 +92,11 @@ func planArchives(r config.Runtime, f Facts) []change.Change {
 		if _, done := f.Archives[a.URL]; done {
 			continue
 		}
-		out = append(out, change.InstallArchive{URL: a.URL, SHA256: strings.ToLower(a.SHA256), Into: a.Into, Marker: markerPath(a)})
+		limit := int64(archive.MaxDownload)
+		if n, err := config.ParseSize(a.MaxSize); err == nil {
+			limit = n
+		}
+		out = append(out, change.InstallArchive{URL: a.URL, SHA256: strings.ToLower(a.SHA256), Into: a.Into, Marker: markerPath(a), MaxSize: limit})
 		relabel = append(relabel, labelled(a))
 	}
 	if f.SELinux == "" || f.SELinux == "disabled" {
