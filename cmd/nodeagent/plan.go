@@ -93,13 +93,16 @@ func (a *app) printPlan(p run.Plan, warnings []string) {
 		fmt.Fprintf(a.out, "warning: %s\n", w)
 	}
 	for _, s := range p.Steps {
-		if len(s.Changes) == 0 && len(s.Plan.Blocked) == 0 && len(s.Warnings) == 0 {
+		if len(s.Changes) == 0 && len(s.Plan.Blocked) == 0 && len(s.Warnings) == 0 && len(s.Notes) == 0 {
 			quiet = append(quiet, s.Name)
 			continue
 		}
 		fmt.Fprintf(a.out, "%s\n", s.Name)
 		for _, w := range s.Warnings {
 			fmt.Fprintf(a.out, "  warning: %s\n", w)
+		}
+		for _, n := range s.Notes {
+			fmt.Fprintf(a.out, "  note: %s\n", n)
 		}
 		for _, c := range s.Changes {
 			if c.Class() == change.Destructive {

@@ -49,6 +49,8 @@ func Kind(c Change) string {
 type Plan struct {
 	Changes  []Change
 	Warnings []string
+	// Notes are worth knowing and neither a change nor a doubt.
+	Notes []string
 	// Blocked is why the step refuses; the others are still planned. Errors
 	// with a hint come from package fail.
 	Blocked []error

@@ -14,11 +14,11 @@ import (
 	"strings"
 
 	"nodeagent/internal/firewall/port"
+	"nodeagent/internal/kubelet/nodename"
 )
 
 var (
 	versionForm = regexp.MustCompile(`^v1\.[0-9]+\.[0-9]+$`)
-	dns1123     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 	repoID      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
 	moduleName  = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 	sysctlKey   = regexp.MustCompile(`^[a-z0-9_]+([./][a-zA-Z0-9_:*-]+)+$`)
@@ -44,8 +44,14 @@ func (d *decoder) validate(c *NodeConfig) []string {
 	} else if !versionForm.MatchString(s.Kubernetes.Version) {
 		k.bad("spec.kubernetes.version", "name an exact release, such as v1.35.4", "%q is not a release", s.Kubernetes.Version)
 	}
-	if h := s.Hostname; h != "" && (!dns1123.MatchString(h) || len(h) > 253 || h == "localhost") {
-		k.bad("spec.hostname", "a node name is lower-case letters, digits, dashes and dots: "+suggestHostname(h), "%q can't be a node name", h)
+	if h := s.Hostname; h != "" && (!nodename.Valid(h) || nodename.None(h)) {
+		near := "give the host a name of its own"
+		if n := nodename.Suggest(h); n != "" {
+			near = "try " + n
+		}
+		k.bad("spec.hostname", "a node name is lower-case letters, digits, dashes and dots: "+near, "%q can't be a node name", h)
+	} else if len(h) > nodename.Longest {
+		k.bad("spec.hostname", fmt.Sprintf("%d characters at most: it becomes the label kubernetes.io/hostname", nodename.Longest), "%s has %d characters", h, len(h))
 	}
 	k.packages(s)
 	k.runtime(s)
@@ -74,14 +80,6 @@ func (k *checker) bad(path, hint, format string, a ...any) {
 		at = at[:i]
 	}
 	k.d.problems = append(k.d.problems, p)
-}
-
-func suggestHostname(h string) string {
-	s := strings.Trim(regexp.MustCompile(`[^a-z0-9.-]+`).ReplaceAllString(strings.ToLower(h), "-"), "-.")
-	if s == "" || s == "localhost" {
-		return "give the host a name of its own"
-	}
-	return "try " + s
 }
 
 func (k *checker) packages(s *Spec) {

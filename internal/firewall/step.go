@@ -172,7 +172,7 @@ func choose(spec config.Spec, w wants, f Facts) change.Plan {
 	case fw.Installed:
 		return planFirewalld(spec, w, f)
 	}
-	return change.Plan{}
+	return change.Plan{Notes: []string{"no firewall is active here: nothing has to be opened"}}
 }
 
 // said collects warnings once each.

@@ -11,6 +11,7 @@ type Kind string
 const (
 	RunStart     Kind = "run-start"
 	Warning      Kind = "warning"
+	Note         Kind = "note"
 	StepStart    Kind = "step-start"
 	ChangeStart  Kind = "change-start"
 	Progress     Kind = "progress"
@@ -27,7 +28,7 @@ type Event struct {
 	Kind     Kind          `json:"event"`
 	Step     string        `json:"step,omitempty"`
 	ID       string        `json:"id,omitempty"`   // of the change
-	Text     string        `json:"text,omitempty"` // summary, progress, warning or error
+	Text     string        `json:"text,omitempty"` // summary, progress, warning, note or error
 	Hint     string        `json:"hint,omitempty"`
 	Duration time.Duration `json:"duration,omitempty"` // nanoseconds; of a finished change, step or run
 	Changes  int           `json:"changes,omitempty"`  // made by the step or run

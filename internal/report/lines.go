@@ -26,12 +26,12 @@ func Text(w io.Writer, colour bool) Sink {
 	last := ""
 	return func(e Event) {
 		switch e.Kind {
-		case Warning:
-			where := ""
+		case Warning, Note:
+			where, tint := "", map[Kind]string{Warning: "33", Note: "36"}[e.Kind]
 			if e.Step != "" {
 				where = e.Step + ": "
 			}
-			fmt.Fprintf(w, "%s %s%s\n", paint("33", "warning:"), where, e.Text)
+			fmt.Fprintf(w, "%s %s%s\n", paint(tint, string(e.Kind)+":"), where, e.Text)
 		case ChangeStart:
 			fmt.Fprintf(w, "%s %s\n", paint("36", fmt.Sprintf("%-10s", e.Step)), e.Text)
 		case Progress:

@@ -128,6 +128,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 		Name     string            `json:"name"`
 		Changes  []json.RawMessage `json:"changes"`
 		Warnings []string          `json:"warnings,omitempty"`
+		Notes    []string          `json:"notes,omitempty"`
 	}
 	type blocked struct {
 		Step  string `json:"step"`
@@ -141,7 +142,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 		Blocked    []blocked `json:"blocked,omitempty"`
 	}{APIVersion: config.APIVersion, Kind: "Plan", Steps: []step{}}
 	for _, s := range p.Steps {
-		js := step{Name: s.Name, Changes: []json.RawMessage{}, Warnings: s.Warnings}
+		js := step{Name: s.Name, Changes: []json.RawMessage{}, Warnings: s.Warnings, Notes: s.Notes}
 		for _, c := range s.Changes {
 			raw, err := change.Encode(c)
 			if err != nil {

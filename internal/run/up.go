@@ -209,6 +209,9 @@ func (r *runner) step(ctx context.Context, s Step, planned change.Plan) error {
 		r.result.Warnings = append(r.result.Warnings, s.Name+": "+w)
 		r.emit(report.Event{Time: r.opts.Now(), Kind: report.Warning, Step: s.Name, Text: w})
 	}
+	for _, n := range now.Notes {
+		r.emit(report.Event{Time: r.opts.Now(), Kind: report.Note, Step: s.Name, Text: n})
+	}
 	done := StepResult{Name: s.Name}
 	for _, c := range now.Changes {
 		if err := interrupted(ctx, s.Name); err != nil {

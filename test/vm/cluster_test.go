@@ -220,55 +220,70 @@ func TestTheNodesOwnCredentialReadsAndWatchesItsNode(t *testing.T) {
 // writeKubeletConf makes what kubelet has after its TLS bootstrap: kubelet.conf
 // and a client certificate for the node, signed by the cluster.
 func writeKubeletConf(name, server string) error {
-	const pki = "/etc/kubernetes/pki/"
-	caPEM, err := os.ReadFile(pki + "ca.crt")
+	const current = "/etc/kubernetes/kubelet-client-current.pem"
+	both, err := nodeCredential(name)
 	if err != nil {
 		return err
 	}
+	if err := os.WriteFile(current, both, 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile("/etc/kubernetes/kubelet.conf", kubeletConf(server, current), 0o600)
+}
+
+// kubeletConf is a kubelet.conf whose certificate and key are in one file, as
+// kubelet writes it.
+func kubeletConf(server, current string) []byte {
+	host, _, _ := net.SplitHostPort(lab.APIEndpoint)
+	return fmt.Appendf(nil, `apiVersion: v1
+kind: Config
+clusters:
+- {name: kubernetes, cluster: {server: %q, tls-server-name: %s, certificate-authority: /etc/kubernetes/pki/ca.crt}}
+contexts:
+- {name: ctx, context: {cluster: kubernetes, user: default-auth}}
+current-context: ctx
+users:
+- {name: default-auth, user: {client-certificate: %[3]s, client-key: %[3]s}}
+`, server, host, current)
+}
+
+// nodeCredential is a client certificate for a node, signed by the cluster, and
+// its key.
+func nodeCredential(name string) ([]byte, error) {
+	const pki = "/etc/kubernetes/pki/"
+	caPEM, err := os.ReadFile(pki + "ca.crt")
+	if err != nil {
+		return nil, err
+	}
 	keyPEM, err := os.ReadFile(pki + "ca.key")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	caBlock, _ := pem.Decode(caPEM)
 	ca, err := x509.ParseCertificate(caBlock.Bytes)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	keyBlock, _ := pem.Decode(keyPEM)
 	caKey, err := x509.ParsePKCS1PrivateKey(keyBlock.Bytes)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()),
 		Subject: pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, ca, &key.PublicKey, caKey)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	keyDER, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	both := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})...)
-	current := "/etc/kubernetes/kubelet-client-current.pem"
-	if err := os.WriteFile(current, both, 0o600); err != nil {
-		return err
-	}
-	host, _, _ := net.SplitHostPort(lab.APIEndpoint)
-	return os.WriteFile("/etc/kubernetes/kubelet.conf", fmt.Appendf(nil, `apiVersion: v1
-kind: Config
-clusters:
-- {name: kubernetes, cluster: {server: %q, tls-server-name: %s, certificate-authority: %sca.crt}}
-contexts:
-- {name: ctx, context: {cluster: kubernetes, user: default-auth}}
-current-context: ctx
-users:
-- {name: default-auth, user: {client-certificate: %[4]s, client-key: %[4]s}}
-`, server, host, pki, current), 0o600)
+	return append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})...), nil
 }
 
 // relay passes connections on until it is cut.

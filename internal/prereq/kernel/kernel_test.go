@@ -179,11 +179,24 @@ func TestNetworkManagersStayOffAPluginsInterfaces(t *testing.T) {
 		}
 	}
 	require.Contains(t, w.Files[networkdPath].Content, "ManageForeignRoutes=no\n")
-	require.Len(t, Plan(cilium, observe(t, w, cilium)).Warnings, 1, "networkd has not been started again")
+	require.Len(t, Plan(cilium, observe(t, w, cilium)).Notes, 1, "networkd has not been started again")
 	w.UnitStates[networkdUnit] = host.Unit{LoadState: "loaded", ActiveState: "active", UnitFileState: "enabled", StartedAt: w.Sys.Now.UnixMicro() + 1e9}
-	require.Empty(t, Plan(cilium, observe(t, w, cilium)).Warnings)
+	require.Empty(t, Plan(cilium, observe(t, w, cilium)).Notes)
 	delete(w.UnitStates, nmUnit)
 	delete(w.Files, nmPath)
 	require.NotContains(t, ids(Plan(cilium, observe(t, w, cilium))), "file:"+nmPath, "without NetworkManager")
 	require.NotContains(t, ids(Plan(spec(nil), observe(t, hosttest.Rocky9(), spec(nil)))), "file:"+nmPath, "without a plugin named")
+}
+
+// Releases of systemd before 248 leave routes of others alone and call the key
+// unknown.
+func TestAnOldNetworkdHasNothingToBeTold(t *testing.T) {
+	cilium := spec(func(s *config.Spec) { s.Firewall.CNI = "cilium" })
+	for release, told := range map[int]bool{0: true, 247: false, 248: true, 252: true} {
+		m := Managers{Systemd: release, Units: map[string]host.Unit{networkdUnit: {LoadState: "loaded", ActiveState: "active"}}}
+		require.Equal(t, told, len(planManagers(cilium, m).Changes) == 1, release)
+	}
+	require.Equal(t, 252, systemdRelease([]string{"catalog", "libsystemd-core-249.so", "libsystemd-shared-252-46.el9.so"}))
+	require.Equal(t, 247, systemdRelease([]string{"libsystemd-shared-247.so"}))
+	require.Zero(t, systemdRelease([]string{"libsystemd-shared-.so", "systemd"}))
 }

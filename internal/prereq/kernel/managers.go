@@ -3,6 +3,8 @@ package kernel
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"strconv"
 	"strings"
 
 	"nodeagent/internal/change"
@@ -32,7 +34,14 @@ type Managers struct {
 	NM           host.Text            `json:"networkManagerFile"`
 	Networkd     host.Text            `json:"networkdFile"`
 	NetworkdTime int64                `json:"networkdFileChanged,omitempty"` // µs since the epoch
+	// Systemd is its release, as its shared library's name has it; 0 when that
+	// can't be told.
+	Systemd int `json:"systemd,omitempty"`
 }
+
+// keepsForeign is the first release of systemd whose networkd deletes routes
+// and rules of others, and has a setting against it (systemd's NEWS, 248).
+const keepsForeign = 248
 
 func observeManagers(ctx context.Context, v host.View) (Managers, error) {
 	var m Managers
@@ -48,7 +57,28 @@ func observeManagers(ctx context.Context, v host.View) (Managers, error) {
 	}
 	info, err := v.Stat(networkdPath)
 	m.NetworkdTime = info.Modified
-	return m, err
+	if err != nil {
+		return m, err
+	}
+	names, err := v.ReadDir("/usr/lib/systemd")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return m, err
+	}
+	m.Systemd = systemdRelease(names)
+	return m, nil
+}
+
+// systemdRelease is 252 of libsystemd-shared-252-46.el9.so.
+func systemdRelease(names []string) int {
+	for _, n := range names {
+		if rest, ok := strings.CutPrefix(n, "libsystemd-shared-"); ok {
+			digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+			if r, err := strconv.Atoi(digits); err == nil {
+				return r
+			}
+		}
+	}
+	return 0
 }
 
 // planManagers keeps the network managers that are there from what a plugin
@@ -70,13 +100,13 @@ func planManagers(spec config.Spec, m Managers) change.Plan {
 			p.Changes = append(p.Changes, c)
 		}
 	}
-	if u := m.Units[networkdUnit]; u.LoadState == "loaded" && (u.ActiveState == "active" || strings.HasPrefix(u.UnitFileState, "enabled")) {
+	if u := m.Units[networkdUnit]; (m.Systemd == 0 || m.Systemd >= keepsForeign) && u.LoadState == "loaded" && (u.ActiveState == "active" || strings.HasPrefix(u.UnitFileState, "enabled")) {
 		c, writes := m.Networkd.Write(networkdPath, "0644", "root:root", networkdFile, "keep systemd-networkd from deleting routes of network plugins")
 		if writes {
 			p.Changes = append(p.Changes, c)
 		}
 		if u.ActiveState == "active" && (writes || u.StartedAt > 0 && u.StartedAt < m.NetworkdTime) {
-			p.Warnings = append(p.Warnings, "systemd-networkd reads "+networkdPath+" when it starts next; until a reboot it may delete routes of the network plugin when a link goes down and up")
+			p.Notes = append(p.Notes, "systemd-networkd reads "+networkdPath+" when it starts next, at the next boot at the latest; it isn't restarted for it, since that could cut this host off")
 		}
 	}
 	return p
@@ -91,8 +121,8 @@ func nmFile() string {
 	return "# Written by nodeagent: network plugins manage these interfaces themselves.\n[keyfile]\nunmanaged-devices+=" + strings.Join(list, ";") + "\n"
 }
 
-// networkdFile is for networkd.conf(5); releases before 248 and 249 have no
-// such routes to lose and skip the keys.
+// networkdFile is for networkd.conf(5); release 248 knows the first key only and
+// skips the other.
 const networkdFile = `# Written by nodeagent: routes and rules of network plugins stay.
 [Network]
 ManageForeignRoutes=no

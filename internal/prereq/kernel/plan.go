@@ -34,7 +34,7 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	p.Warnings = append(p.Warnings, warnings(spec, f, wanted)...)
 	managers := planManagers(spec, f.Managers)
 	p.Changes = append(p.Changes, managers.Changes...)
-	p.Warnings = append(p.Warnings, managers.Warnings...)
+	p.Notes = append(p.Notes, managers.Notes...)
 	return p
 }
 

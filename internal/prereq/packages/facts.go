@@ -77,15 +77,9 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 }
 
 func (f *Facts) readHost(v host.View, _ config.Spec) error {
-	for _, p := range []string{"/etc/os-release", "/usr/lib/os-release"} {
-		t, err := host.ReadText(v, p)
-		if err != nil {
-			return err
-		}
-		if t.Exists {
-			f.Evidence.Release = distro.Parse(t.Content)
-			break
-		}
+	var err error
+	if f.Evidence.Release, err = distro.Read(v); err != nil {
+		return err
 	}
 	for program, found := range map[string]*bool{"dnf": &f.DNF, "tdnf": &f.TDNF, "transactional-update": &f.Evidence.TransactionalUpdate} {
 		_, err := v.LookPath(program)

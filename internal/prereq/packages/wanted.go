@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"nodeagent/internal/config"
+	"nodeagent/internal/kubelet/release"
 	"nodeagent/internal/prereq/distro"
 	"nodeagent/internal/prereq/rpmspec"
 	"nodeagent/internal/prereq/runtime"
@@ -32,7 +33,7 @@ func wanted(spec config.Spec, f Facts, m manager) want {
 	w.require("kubelet-"+version+"-*", "kubeadm-"+version+"-*", m.names.iptables)
 	w.optional = []string{m.names.criTools, m.names.socat, m.names.ethtool}
 	// kubeadm's preflight makes a missing conntrack an error before 1.33.
-	if minor(version) < 33 {
+	if minor, _ := release.Minor(version); minor < 33 {
 		w.require(m.names.conntrack)
 	} else {
 		w.optional = append(w.optional, m.names.conntrack)
@@ -111,10 +112,6 @@ func missing(specs []string, installed map[string]string) []string {
 	}
 	return out
 }
-
-// minor is the second number of a version such as 1.35.4; 0 when there is
-// none.
-func minor(version string) int { return numbers(version)[1] }
 
 // numbers are the first three numbers of a version.
 func numbers(version string) [3]int {

@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +9,9 @@ import (
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
 	"nodeagent/internal/fail"
+	"nodeagent/internal/kubelet/nodename"
 	"nodeagent/internal/kubelet/release"
+	"nodeagent/internal/prereq/distro"
 )
 
 const (
@@ -22,8 +23,6 @@ const (
 // notBefore is older than any release this program can join: an earlier clock
 // makes every certificate "not yet valid".
 var notBefore = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
-
-var nodeName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 
 // shared are DMI UUIDs that vendors left in whole series of boards, besides
 // those of one digit only.
@@ -53,7 +52,7 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 		demands, set := spec.Kubelet.Config["failCgroupV1"].(bool)
 		switch {
 		case minor >= 35 && (demands || !set):
-			block("add the kernel argument systemd.unified_cgroup_hierarchy=1 (grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1) and reboot, or use Kubernetes 1.34",
+			block(unified(f.Family)+" and reboot, or use Kubernetes 1.34",
 				"this host boots with cgroup v1, and the kubelet of %s refuses that", spec.Kubernetes.Version)
 		default:
 			warn("this host boots with cgroup v1; Kubernetes 1.35 and later refuse that")
@@ -116,38 +115,35 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	return p
 }
 
-// longestName is the limit of label kubernetes.io/hostname, whose value is the
-// node's name.
-const longestName = 63
+// unified is how a host is made to boot with cgroup v2, by the tool that its
+// family keeps kernel arguments with.
+func unified(family distro.Family) string {
+	const argument = "systemd.unified_cgroup_hierarchy=1"
+	switch family {
+	case distro.EL:
+		return "add the kernel argument " + argument + " (grubby --update-kernel=ALL --args=" + argument + ")"
+	case distro.Photon:
+		return "in photon_cmdline of /boot/photon.cfg add " + argument + " and take systemd.legacy_systemd_cgroup_controller=yes out"
+	}
+	return "add the kernel argument " + argument
+}
 
 func checkName(name string, warn func(string, ...any), block func(string, string, ...any)) {
 	lower := strings.ToLower(name)
+	near := ""
+	if n := nodename.Suggest(name); n != "" {
+		near = ": " + n
+	}
 	switch {
-	case name == "" || slices.Contains([]string{"localhost", "localhost4", "localhost6"}, lower) || strings.HasPrefix(lower, "localhost."):
+	case nodename.None(name):
 		block("set spec.hostname, or let DHCP give a name before this runs", "the host has no name of its own: it is %q", name)
-	case !nodeName.MatchString(lower):
-		block("set spec.hostname"+suggestion(lower), "host name %q can't be a node name: lower-case letters, digits, dashes and dots only", name)
-	case len(lower) > longestName:
-		block("set spec.hostname to a shorter one", "host name %s has %d characters; a node's has %d at most", name, len(lower), longestName)
+	case !nodename.Valid(lower):
+		block("set spec.hostname"+near, "host name %q can't be a node name: lower-case letters, digits, dashes and dots only", name)
+	case len(lower) > nodename.Longest:
+		block("set spec.hostname to a shorter one", "host name %s has %d characters; a node's has %d at most", name, len(lower), nodename.Longest)
 	case lower != name:
 		warn("the node will be called %s: node names are in lower case", lower)
 	}
-}
-
-var notInName = regexp.MustCompile(`[^a-z0-9.]+`)
-
-// suggestion is the nearest name that would do, if there is one.
-func suggestion(lower string) string {
-	var labels []string
-	for _, l := range strings.Split(notInName.ReplaceAllString(lower, "-"), ".") {
-		if l = strings.Trim(l, "-"); l != "" {
-			labels = append(labels, l)
-		}
-	}
-	if len(labels) == 0 {
-		return ""
-	}
-	return ": " + strings.Join(labels, ".")
 }
 
 func kernelVersion(release string) [2]int {

@@ -11,6 +11,7 @@ import (
 
 	"nodeagent/internal/config"
 	"nodeagent/internal/host"
+	"nodeagent/internal/prereq/distro"
 	"nodeagent/internal/prereq/preflight/sockets"
 )
 
@@ -29,6 +30,7 @@ type Facts struct {
 	KubeletRuns bool            `json:"kubeletRuns,omitempty"`
 	Listener    string          `json:"listener,omitempty"` // who does, when it can be told and isn't kubelet
 	Joined      bool            `json:"joined,omitempty"`
+	Family      distro.Family   `json:"family,omitempty"` // by os-release alone
 }
 
 // Observe reads system, filesystems and listeners; it starts no program.
@@ -38,6 +40,11 @@ func Observe(ctx context.Context, v host.View, _ config.Spec) (Facts, error) {
 	if f.System, err = v.System(); err != nil {
 		return f, err
 	}
+	release, err := distro.Read(v)
+	if err != nil {
+		return f, err
+	}
+	f.Family = distro.Classify(distro.Evidence{Release: release}).Family
 	// What changes between two looks at the same host is no fact of it.
 	f.System.Now = f.System.Now.UTC().Truncate(24 * 3600 * 1e9)
 	for _, x := range []struct {

@@ -12,6 +12,7 @@ import (
 	"nodeagent/internal/config"
 	"nodeagent/internal/fail"
 	"nodeagent/internal/host/hosttest"
+	"nodeagent/internal/prereq/distro"
 )
 
 func facts(t *testing.T) Facts {
@@ -45,6 +46,8 @@ func TestWhatStopsAJoinIsToldBeforehand(t *testing.T) {
 		"J9 an underscore":   {func(f *Facts, _ *config.Spec) { f.System.Hostname = "server_one" }, `host name "server_one" can't be a node name`, "server-one", ""},
 		"J9 localhost":       {func(f *Facts, _ *config.Spec) { f.System.Hostname = "localhost.localdomain" }, `the host has no name of its own: it is "localhost.localdomain"`, "spec.hostname", ""},
 		"cgroup v1 and 1.35": {func(f *Facts, _ *config.Spec) { f.System.Cgroup = 1 }, "cgroup v1", "systemd.unified_cgroup_hierarchy=1", ""},
+		"cgroup v1 on EL":    {func(f *Facts, _ *config.Spec) { f.System.Cgroup, f.Family = 1, distro.EL }, "cgroup v1", "grubby", ""},
+		"cgroup v1, Photon":  {func(f *Facts, _ *config.Spec) { f.System.Cgroup, f.Family = 1, distro.Photon }, "cgroup v1", "photon_cmdline of /boot/photon.cfg", ""},
 		"cgroup v1 and 1.34": {func(f *Facts, s *config.Spec) { f.System.Cgroup, s.Kubernetes.Version = 1, "v1.34.4" }, "", "", "boots with cgroup v1"},
 		"kernel 4.18 and 1.33": {func(f *Facts, s *config.Spec) {
 			f.System.Kernel, s.Kubernetes.Version = "4.18.0-553.el8_10.x86_64", "v1.33.1"
