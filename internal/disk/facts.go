@@ -43,6 +43,8 @@ type Target struct {
 	// Samples are a few of those files.
 	Samples []string `json:"samples,omitempty"`
 	SELinux string   `json:"selinux,omitempty"` // context of what is mounted there
+	// ReadOnly says why the directory, which isn't there, can't be made.
+	ReadOnly string `json:"readOnly,omitempty"`
 }
 
 const unitDir = "/etc/systemd/system"

@@ -53,6 +53,11 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 		if err != nil {
 			return f, err
 		}
+		if slices.ContainsFunc(spec.Disks, func(o config.Disk) bool {
+			return o.MountPath != "" && o.MountPath != d.MountPath && below(o.MountPath, d.MountPath)
+		}) {
+			t.ReadOnly = "" // it lies on another data disk
+		}
 		f.Targets[d.MountPath] = t
 	}
 	return f, nil
@@ -188,6 +193,11 @@ func observeTarget(v host.View, path string, mounted bool) (Target, error) {
 			t.Link = at + " -> " + info.Link
 		}
 		if at == path {
+			if !info.Exists {
+				if t.ReadOnly, err = host.ReadOnlyAt(v, path); err != nil {
+					return t, err
+				}
+			}
 			t.SELinux = info.SELinux
 			t.File = info.Exists && !info.Dir && info.Link == ""
 		}

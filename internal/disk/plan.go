@@ -173,6 +173,8 @@ func inTheWay(d config.Disk, c choice, f Facts, warnings *[]string) error {
 		return fail.New(fail.Safety, "take the link's target as mountPath, or remove the link", "disk %s: the mount path %s leads through a symbolic link: %s", d.Name, d.MountPath, t.Link)
 	case t.File:
 		return fail.New(fail.Safety, "move it away", "disk %s: %s is a file, nothing can be mounted there", d.Name, d.MountPath)
+	case t.ReadOnly != "":
+		return fail.New(fail.Step, "mount it below /var, or have the directory in the image", "disk %s: the directory %s isn't there and can't be made: %s", d.Name, d.MountPath, t.ReadOnly)
 	case t.Files == 0:
 		return nil
 	}

@@ -387,7 +387,8 @@ func TestARealMountIsSeenAndVerified(t *testing.T) {
 	require.Empty(t, formatsOf(p))
 	fs, err := b.Filesystem(filepath.Join(d.MountPath, "not", "yet"))
 	require.NoError(t, err)
-	require.Equal(t, host.Filesystem{Type: "xfs", Source: dev, FreeBytes: fs.FreeBytes}, fs)
+	require.Equal(t, host.Filesystem{Type: "xfs", Source: dev, FreeBytes: fs.FreeBytes, Target: fs.Target}, fs)
+	require.NotEmpty(t, fs.Target)
 
 	// A disk mounted elsewhere is refused.
 	elsewhere := d

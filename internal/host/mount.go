@@ -34,7 +34,7 @@ func (l *Linux) Filesystem(path string) (Filesystem, error) {
 		if !ok {
 			return Filesystem{}, ErrUnobservable
 		}
-		return Filesystem{Type: m.Type, Source: m.Source, ReadOnly: slices.Contains(m.Options, "ro")}, nil
+		return Filesystem{Type: m.Type, Source: m.Source, Target: m.Target, ReadOnly: slices.Contains(m.Options, "ro")}, nil
 	}
 	path = filepath.Clean(path)
 	for {
@@ -55,7 +55,8 @@ func (l *Linux) Filesystem(path string) (Filesystem, error) {
 	const readOnly = 1 // ST_RDONLY, statfs(2)
 	out := Filesystem{FreeBytes: st.Bavail * uint64(st.Bsize), ReadOnly: st.Flags&readOnly != 0}
 	if m, ok := mountOf(mounts, path); ok {
-		out.Type, out.Source = m.Type, m.Source
+		out.Type, out.Source, out.Target = m.Type, m.Source, m.Target
+		out.Sandboxed = out.ReadOnly && l.sandboxed(m, path)
 	}
 	return out, nil
 }

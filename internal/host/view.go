@@ -136,6 +136,9 @@ type Filesystem struct {
 	Source    string `json:"source,omitempty"`
 	FreeBytes uint64 `json:"freeBytes"`
 	ReadOnly  bool   `json:"readOnly,omitempty"`
+	Target    string `json:"target,omitempty"` // where it is mounted
+	// Sandboxed is set when it is read-only for this process and not for pid 1.
+	Sandboxed bool `json:"sandboxed,omitempty"`
 }
 
 // Unit is a systemd unit's state, in systemd's own words.

@@ -141,7 +141,7 @@ func (w *World) Filesystem(p string) (host.Filesystem, error) {
 	longest := 0
 	for _, m := range w.MountTable {
 		if (p == m.Target || strings.HasPrefix(p, strings.TrimSuffix(m.Target, "/")+"/")) && len(m.Target) > longest {
-			best = host.Filesystem{Type: m.Type, Source: m.Source, FreeBytes: 40 << 30, ReadOnly: slices.Contains(m.Options, "ro")}
+			best = host.Filesystem{Type: m.Type, Source: m.Source, Target: m.Target, FreeBytes: 40 << 30, ReadOnly: slices.Contains(m.Options, "ro")}
 			longest = len(m.Target)
 		}
 	}

@@ -23,6 +23,8 @@ type File struct {
 	Secret bool   `json:"secret,omitempty"`
 	SHA256 string `json:"sha256,omitempty"` // of a secret file's content
 	Wanted string `json:"wanted"`           // the owner asked for, by name
+	// ReadOnly says which filesystem keeps it from being written.
+	ReadOnly string `json:"readOnly,omitempty"`
 }
 
 // Facts is what was observed, by path.
@@ -43,6 +45,11 @@ func Observe(_ context.Context, v host.View, spec config.Spec) (Facts, error) {
 			return f, err
 		}
 		file := File{Dir: info.Dir, Wanted: owner}
+		if !onDisk(spec, want.Path) {
+			if file.ReadOnly, err = host.ReadOnlyAt(v, want.Path); err != nil {
+				return f, err
+			}
+		}
 		if !info.Dir {
 			if file.Text, err = host.ReadText(v, want.Path); err != nil {
 				return f, err
@@ -54,6 +61,16 @@ func Observe(_ context.Context, v host.View, spec config.Spec) (Facts, error) {
 		f.Files[want.Path] = file
 	}
 	return f, nil
+}
+
+// onDisk tells whether a file lies on a data disk, which may not be mounted yet.
+func onDisk(spec config.Spec, path string) bool {
+	for _, d := range spec.Disks {
+		if d.MountPath != "" && strings.HasPrefix(path, strings.TrimSuffix(d.MountPath, "/")+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // secret tells whether content stays out of plans, facts and journal: a file
@@ -127,6 +144,10 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 		}
 		c, ok := now.Write(want.Path, mode, owner, want.Content, "")
 		if !ok {
+			continue
+		}
+		if now.ReadOnly != "" {
+			p.Blocked = append(p.Blocked, fail.New(fail.Step, "write it below /etc, /var or /run, or put it into the image", "%s can't be written: %s", want.Path, now.ReadOnly))
 			continue
 		}
 		c.Secret = now.Secret || secret(want.Permissions, want.Content)

@@ -9,6 +9,7 @@ import (
 
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
+	"nodeagent/internal/fail"
 	"nodeagent/internal/host/hosttest"
 )
 
@@ -81,4 +82,18 @@ func TestADirectoryIsNotReplaced(t *testing.T) {
 	p := Plan(s, observe(t, w, s))
 	require.Empty(t, p.Changes)
 	require.ErrorContains(t, p.Blocked[0], "/etc/yum.repos.d is a directory")
+}
+
+func TestAFileOnAReadOnlyFilesystemIsToldBeforehand(t *testing.T) {
+	w := hosttest.Alauda()
+	s := spec(config.File{Path: "/usr/lib/x", Owner: "root:root", Permissions: "0644", Content: "a"}, config.File{Path: "/etc/x", Owner: "root:root", Permissions: "0644", Content: "a"},
+		config.File{Path: "/data/x", Owner: "root:root", Permissions: "0644", Content: "a"})
+	s.Disks = []config.Disk{{MountPath: "/data"}}
+	p := Plan(s, observe(t, w, s))
+	require.Len(t, p.Blocked, 1)
+	require.ErrorContains(t, p.Blocked[0], "/usr/lib/x can't be written: / (btrfs) is mounted read-only")
+	require.Contains(t, fail.HintOf(p.Blocked[0]), "/etc, /var or /run")
+	require.Len(t, p.Changes, 2, "what lies on a data disk is written once that is mounted")
+	w.Files["/usr/lib/x"] = hosttest.File{Content: "a", Mode: "0644"}
+	require.Empty(t, Plan(s, observe(t, w, s)).Blocked, "as the image has it")
 }

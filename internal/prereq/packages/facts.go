@@ -100,7 +100,7 @@ func (f *Facts) readHost(v host.View, _ config.Spec) error {
 		if err != nil {
 			return err
 		}
-		f.Evidence.ReadOnlyUsr = usr.ReadOnly
+		f.Evidence.ReadOnlyUsr = usr.ReadOnly && !usr.Sandboxed
 	}
 	s, err := v.System()
 	if err != nil && !errors.Is(err, host.ErrUnobservable) {

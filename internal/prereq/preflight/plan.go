@@ -9,6 +9,7 @@ import (
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
 	"nodeagent/internal/fail"
+	"nodeagent/internal/host"
 	"nodeagent/internal/kubelet/nodename"
 	"nodeagent/internal/kubelet/release"
 	"nodeagent/internal/prereq/distro"
@@ -76,6 +77,13 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	switch f.Root.Type {
 	case "rootfs", "ramfs", "tmpfs":
 		block("boot from a disk, or give the live image an overlay on one", "the root filesystem is %s: containers can't pivot_root there, and nothing would outlive a reboot", f.Root.Type)
+	}
+	for _, x := range []host.Filesystem{f.Usr, f.Etc, f.Var} {
+		if x.Sandboxed {
+			block("take ProtectSystem= and ReadOnlyPaths= out of the unit that starts nodeagent: it writes to /etc, /usr and /var",
+				"%s is read-only for nodeagent and not for the host: the unit that runs it is sandboxed", x.Target)
+			return p
+		}
 	}
 	if f.Etc.ReadOnly {
 		block("remount it read-write; nodeagent keeps the kubelet's files there", "/etc is on a read-only filesystem")

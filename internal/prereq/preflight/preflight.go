@@ -25,6 +25,7 @@ type Facts struct {
 	Root        host.Filesystem `json:"root"`
 	Var         host.Filesystem `json:"var"`
 	Etc         host.Filesystem `json:"etc"`
+	Usr         host.Filesystem `json:"usr"`
 	Systemd     bool            `json:"systemd"`
 	KubeletPort bool            `json:"kubeletPort,omitempty"` // something listens on 10250
 	KubeletRuns bool            `json:"kubeletRuns,omitempty"`
@@ -50,7 +51,7 @@ func Observe(ctx context.Context, v host.View, _ config.Spec) (Facts, error) {
 	for _, x := range []struct {
 		path string
 		to   *host.Filesystem
-	}{{"/", &f.Root}, {"/var/lib", &f.Var}, {"/etc", &f.Etc}} {
+	}{{"/", &f.Root}, {"/var/lib", &f.Var}, {"/etc", &f.Etc}, {"/usr", &f.Usr}} {
 		if *x.to, err = v.Filesystem(x.path); err != nil && !errors.Is(err, host.ErrUnobservable) {
 			return f, err
 		}

@@ -30,6 +30,8 @@ type Facts struct {
 	// Archives are the records of archives that were unpacked and whose files
 	// are still those, by URL.
 	Archives map[string]archive.Marker `json:"archives,omitempty"`
+	// ReadOnly says by directory why an archive can't be unpacked there.
+	ReadOnly map[string]string `json:"readOnly,omitempty"`
 	// Changed is when configuration, unit file or programs last changed, in µs
 	// since the epoch.
 	Changed int64    `json:"changed,omitempty"`
@@ -109,6 +111,16 @@ func (f *Facts) touched(v host.View, path string) error {
 
 func (f *Facts) readArchives(v host.View, r config.Runtime) error {
 	for _, a := range r.Archives {
+		why, err := host.ReadOnlyAt(v, a.Into)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			if f.ReadOnly == nil {
+				f.ReadOnly = map[string]string{}
+			}
+			f.ReadOnly[a.Into] = why
+		}
 		path := markerPath(a)
 		t, err := host.ReadText(v, path)
 		if err != nil {

@@ -72,6 +72,12 @@ func refusals(spec config.Spec, f Facts, source string) []error {
 		out = append(out, fail.New(fail.Step, "install runc (spec.packages.install, or an archive with into: /usr/local/sbin/runc), or use an image that has it",
 			"containerd is on this host, but runc isn't: the node would become Ready and could start no container"))
 	}
+	for _, a := range r.Archives {
+		if _, done := f.Archives[a.URL]; !done && source == FromArchive && f.ReadOnly[a.Into] != "" {
+			out = append(out, fail.New(fail.Step, "unpack it below /opt or /var where that can be written, or put the runtime into the image and set spec.runtime.source: preinstalled",
+				"%s can't be unpacked into %s: %s", a.URL, a.Into, f.ReadOnly[a.Into]))
+		}
+	}
 	if f.Unit.LoadState == "masked" {
 		out = append(out, fail.New(fail.Safety, "systemctl unmask "+Unit(r)+", if it shall run", "%s is masked: somebody decided that it must not run", Unit(r)))
 	}

@@ -218,3 +218,9 @@ func TestCredentialsInTheConfigurationLeaveNoTrace(t *testing.T) {
 	converge(t, w, load(t, ""))
 	require.Contains(t, w.Files[configPath].Content, "hunter2")
 }
+
+func TestAnArchiveForAReadOnlyDirectoryIsToldBeforehand(t *testing.T) {
+	p := plan(t, hosttest.Alauda(), load(t, archives))
+	require.NotEmpty(t, p.Blocked)
+	require.ErrorContains(t, p.Blocked[0], "can't be unpacked into /usr/local: / (btrfs) is mounted read-only")
+}
