@@ -13,6 +13,7 @@ import (
 	"nodeagent/internal/config"
 	"nodeagent/internal/fail"
 	"nodeagent/internal/host"
+	"nodeagent/internal/prereq/cloudinit"
 )
 
 // File is a file as observed. The content of a secret one is not kept, only its
@@ -30,6 +31,8 @@ type File struct {
 // Facts is what was observed, by path.
 type Facts struct {
 	Files map[string]File `json:"files,omitempty"`
+	// CloudInit is looked at when /etc/hosts is asked for.
+	CloudInit cloudinit.Settings `json:"cloudInit,omitzero"`
 }
 
 // Observe reads the files that are asked for.
@@ -59,6 +62,11 @@ func Observe(_ context.Context, v host.View, spec config.Spec) (Facts, error) {
 			file.SHA256, file.Content = sum(file.Content), ""
 		}
 		f.Files[want.Path] = file
+		if want.Path == "/etc/hosts" {
+			if f.CloudInit, err = cloudinit.Read(v); err != nil {
+				return f, err
+			}
+		}
 	}
 	return f, nil
 }
@@ -133,6 +141,9 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 		if now.Dir {
 			p.Blocked = append(p.Blocked, fail.New(fail.Usage, "correct spec.files", "%s is a directory, and spec.files wants a file there", want.Path))
 			continue
+		}
+		if want.Path == "/etc/hosts" && f.CloudInit.Hosts {
+			p.Warnings = append(p.Warnings, "cloud-init writes /etc/hosts again at every boot (manage_etc_hosts): set it to false, or change its template below /etc/cloud/templates")
 		}
 		owner := now.Wanted
 		if owner == "" {

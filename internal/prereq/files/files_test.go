@@ -97,3 +97,12 @@ func TestAFileOnAReadOnlyFilesystemIsToldBeforehand(t *testing.T) {
 	w.Files["/usr/lib/x"] = hosttest.File{Content: "a", Mode: "0644"}
 	require.Empty(t, Plan(s, observe(t, w, s)).Blocked, "as the image has it")
 }
+
+func TestAHostsFileThatCloudInitWritesAgainIsToldOf(t *testing.T) {
+	w := hosttest.Alauda() // manage_etc_hosts: true
+	s := spec(config.File{Path: "/etc/hosts", Owner: "root:root", Permissions: "0644", Content: "127.0.0.1 localhost\n"})
+	p := Plan(s, observe(t, w, s))
+	require.Len(t, p.Changes, 1)
+	require.Len(t, p.Warnings, 1)
+	require.Contains(t, p.Warnings[0], "manage_etc_hosts")
+}

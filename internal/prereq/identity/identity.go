@@ -10,6 +10,7 @@ import (
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
 	"nodeagent/internal/host"
+	"nodeagent/internal/prereq/cloudinit"
 )
 
 // Facts is what was observed.
@@ -19,8 +20,8 @@ type Facts struct {
 	// /etc/hostname and what the kernel says now.
 	Static string `json:"static,omitempty"`
 	Kernel string `json:"kernel,omitempty"`
-	// CloudInit is set when cloud-init will write the name again at boot.
-	CloudInit bool `json:"cloudInit,omitempty"`
+	// CloudInit is what it will write again at boot.
+	CloudInit cloudinit.Settings `json:"cloudInit,omitzero"`
 }
 
 // Observe reads the host's name and whether cloud-init owns it.
@@ -49,32 +50,8 @@ func Observe(_ context.Context, v host.View, spec config.Spec) (Facts, error) {
 		}
 		f.Kernel = strings.TrimSpace(string(kernel))
 	}
-	if info, err := v.Stat("/etc/cloud/cloud.cfg"); err != nil || !info.Exists {
-		return f, err
-	}
-	if disabled, err := v.Stat("/etc/cloud/cloud-init.disabled"); err != nil || disabled.Exists {
-		return f, err
-	}
-	f.CloudInit = true
-	names, _ := v.ReadDir("/etc/cloud/cloud.cfg.d") // absent on some hosts
-	paths := []string{"/etc/cloud/cloud.cfg"}
-	for _, n := range names {
-		if strings.HasSuffix(n, ".cfg") {
-			paths = append(paths, "/etc/cloud/cloud.cfg.d/"+n)
-		}
-	}
-	for _, p := range paths {
-		t, err := host.ReadText(v, p)
-		if err != nil {
-			return f, err
-		}
-		for line := range strings.Lines(t.Content) {
-			if k, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && k == "preserve_hostname" {
-				f.CloudInit = strings.TrimSpace(value) != "true"
-			}
-		}
-	}
-	return f, nil
+	f.CloudInit, err = cloudinit.Read(v)
+	return f, err
 }
 
 // Plan sets the name when it is given and differs.
@@ -92,7 +69,10 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	case f.Static != want: // DHCP gave it, and may give another one next time
 		p.Changes = append(p.Changes, change.SetHostname{Name: want, Before: f.Static})
 	}
-	if f.CloudInit {
+	for _, path := range f.CloudInit.Unread {
+		p.Warnings = append(p.Warnings, path+" is no YAML: whether cloud-init keeps the host's name isn't known")
+	}
+	if f.CloudInit.Hostname {
 		p.Warnings = append(p.Warnings, "cloud-init writes /etc/hostname again at every boot: give it this name in its user-data, or preserve_hostname: true")
 	}
 	return p
