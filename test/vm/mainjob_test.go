@@ -312,7 +312,9 @@ rm /run/lab-secret /var/tmp/lab-canary`
 	}
 	out = strings.Replace(out, canary, "", 1)
 	for found := range strings.Lines(out) {
-		if found = strings.TrimSpace(found); found != lab.TokenFile {
+		// Below /run/state are the upper sides of an immutable guest's /etc, /var and
+		// /usr/local: the same files, which are found at their own places.
+		if found = strings.TrimSpace(found); found != lab.TokenFile && !strings.HasPrefix(found, "/run/state/") {
 			t.Errorf("the token is in %s", found)
 		}
 	}
