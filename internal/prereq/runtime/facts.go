@@ -38,7 +38,12 @@ type Facts struct {
 	Now     int64    `json:"now,omitempty"` // µs since the epoch
 	Routes  []string `json:"routes,omitempty"`
 	SELinux string   `json:"selinux,omitempty"`
+	// Beside are the services of others that run and that a runtime meets.
+	Beside []string `json:"beside,omitempty"`
 }
+
+// meets are services of others whose running says something about a runtime.
+var meets = []string{"docker.service", "fapolicyd.service"}
 
 // Observe reads what the step needs. It starts no program unless the runtime
 // is silent.
@@ -55,11 +60,16 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 	if err := f.readArchives(v, r); err != nil {
 		return f, err
 	}
-	units, err := v.Units(ctx, []string{Unit(r)})
+	units, err := v.Units(ctx, append([]string{Unit(r)}, meets...))
 	if err != nil && !errors.Is(err, host.ErrUnobservable) {
 		return f, err
 	}
 	f.Unit = units[Unit(r)]
+	for _, name := range meets {
+		if units[name].ActiveState == "active" {
+			f.Beside = append(f.Beside, name)
+		}
+	}
 	if f.Unit.FragmentPath == unitPath {
 		if err := f.touched(v, unitPath); err != nil {
 			return f, err

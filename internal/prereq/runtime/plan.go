@@ -9,6 +9,7 @@ import (
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
 	"nodeagent/internal/fail"
+	"nodeagent/internal/kubelet/release"
 	"nodeagent/internal/prereq/archive"
 )
 
@@ -30,6 +31,7 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 			p.Warnings = append(p.Warnings, "there is no runc on this host, and no archive brings it: containers can't start (add an archive of runc with into: /usr/local/sbin/runc)")
 		}
 	}
+	beside(spec, f, archives, &p)
 	unit, writesUnit := planUnit(r, f, source)
 	if writesUnit {
 		p.Changes = append(p.Changes, unit)
@@ -55,6 +57,36 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 		p.Changes = append(p.Changes, set)
 	}
 	return p
+}
+
+// beside says what services of others mean for the runtime.
+func beside(spec config.Spec, f Facts, archives []change.Change, p *change.Plan) {
+	if slices.Contains(f.Beside, "fapolicyd.service") && len(archives) > 0 {
+		var dirs []string
+		for _, a := range spec.Runtime.Archives {
+			if !slices.Contains(dirs, a.Into) {
+				dirs = append(dirs, a.Into)
+			}
+		}
+		p.Warnings = append(p.Warnings, "fapolicyd runs and lets only programs of packages start: trust what the archives bring (fapolicyd-cli --file add "+strings.Join(dirs, " && fapolicyd-cli --file add ")+
+			" && fapolicyd-cli --update), or take the runtime from a package")
+	}
+	if slices.Contains(f.Beside, "docker.service") && isContainerd(spec.Runtime) {
+		p.Notes = append(p.Notes, "Docker runs here and shares containerd; kubelet doesn't use Docker, and Docker's containers aren't pods")
+	}
+	minor, _ := release.Minor(spec.Kubernetes.Version)
+	version := f.Version
+	if f.CRI != nil && f.CRI.Name == "containerd" {
+		version = f.CRI.Version
+	}
+	version = strings.TrimPrefix(version, "v")
+	if source := Source(spec.Runtime, f.Present); minor >= 35 && strings.HasPrefix(version, "1.") && len(archives) == 0 && source != FromArchive {
+		where := "install a newer one (spec.runtime)"
+		if source == Preinstalled {
+			where = "it belongs to the image, or to another spec.runtime.source"
+		}
+		p.Warnings = append(p.Warnings, "containerd here is "+version+": Kubernetes "+spec.Kubernetes.Version+" wants 2.0 or later and 1.38 will refuse it; "+where)
+	}
 }
 
 // refusals are what no change of this step can mend.

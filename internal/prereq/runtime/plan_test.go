@@ -224,3 +224,31 @@ func TestAnArchiveForAReadOnlyDirectoryIsToldBeforehand(t *testing.T) {
 	require.NotEmpty(t, p.Blocked)
 	require.ErrorContains(t, p.Blocked[0], "can't be unpacked into /usr/local: / (btrfs) is mounted read-only")
 }
+
+func TestServicesOfOthersThatARuntimeMeetsAreTold(t *testing.T) {
+	w := hosttest.Rocky9()
+	w.UnitStates["fapolicyd.service"] = host.Unit{LoadState: "loaded", ActiveState: "active", UnitFileState: "enabled"}
+	w.UnitStates["docker.service"] = host.Unit{LoadState: "loaded", ActiveState: "active", UnitFileState: "enabled"}
+	p := plan(t, w, load(t, archives))
+	require.Contains(t, strings.Join(p.Warnings, "\n"), "fapolicyd-cli --file add /usr/local && fapolicyd-cli --file add /usr/local/sbin/runc && fapolicyd-cli --update")
+	require.Len(t, p.Notes, 1)
+	require.Contains(t, p.Notes[0], "Docker")
+	p = plan(t, packagedWith(t, w), load(t, ""))
+	require.NotContains(t, strings.Join(p.Warnings, "\n"), "fapolicyd", "packages are trusted")
+}
+
+func packagedWith(t *testing.T, w *hosttest.World) *hosttest.World {
+	require.NoError(t, w.Apply(context.Background(), change.InstallPackages{Manager: "dnf", Packages: []string{"containerd.io"}}, nil))
+	return w
+}
+
+func TestAnOldContainerdIsToldFromKubernetes135On(t *testing.T) {
+	for release, told := range map[string]bool{"v1.34.4": false, "v1.35.4": true} {
+		spec := load(t, "")
+		spec.Kubernetes.Version = release
+		for version, old := range map[string]bool{"v1.7.29": true, "1.6.20": true, "v2.2.1": false} {
+			p := Plan(spec, Facts{Present: Present{Binary: "/usr/bin/containerd", Runc: true}, CRI: &host.RuntimeVersion{Name: "containerd", Version: version}, Unit: host.Unit{LoadState: "loaded", ActiveState: "active"}})
+			require.Equal(t, told && old, strings.Contains(strings.Join(p.Warnings, "\n"), "wants 2.0 or later"), "%s %s", release, version)
+		}
+	}
+}
