@@ -98,6 +98,11 @@ func (d Diagnosis) Sentence() string {
 func (d Diagnosis) Hint() string {
 	switch d.Kind {
 	case NotFound:
+		for _, p := range d.Packages {
+			if kernel, ok := strings.CutPrefix(p, "kernel-modules-extra-"); ok { // a newer one's modules don't fit the kernel that runs
+				return "a reboot is required: the repositories have left kernel " + kernel + " behind; dnf upgrade kernel, reboot, and run again"
+			}
+		}
 		return "check the version and the repositories in spec.packages.repositories; the Kubernetes repositories hold one minor release each, so the v1.NN of the URL must be that of spec.kubernetes.version"
 	case Excluded:
 		return "see exclude= in /etc/yum.repos.d and /etc/dnf/dnf.conf, and: dnf versionlock list"

@@ -102,6 +102,12 @@ func TestP1AnExcludedPackageIsCalledExcludedAndNotMissing(t *testing.T) {
 	require.NotContains(t, Dnf(exit, out).Sentence(), "no enabled repository")
 }
 
+func TestP5ModulesOfAKernelThatTheRepositoriesHaveLeftBehindNeedAReboot(t *testing.T) {
+	d := Dnf(1, "No match for argument: kernel-modules-extra-6.12.0-55.el10_0.x86_64\nError: Unable to find a match: kernel-modules-extra-6.12.0-55.el10_0.x86_64\n")
+	require.Equal(t, NotFound, d.Kind)
+	require.Contains(t, d.Hint(), "a reboot is required: the repositories have left kernel 6.12.0-55.el10_0.x86_64 behind")
+}
+
 func TestP8AConflictNamesBothAndSaysHowToHaveOneRemoved(t *testing.T) {
 	exit, out := captured(t, "testdata/dnf/conflict.txt")
 	d := Dnf(exit, out)
