@@ -68,6 +68,13 @@ func (c InstallPackages) Summary() string {
 	return s
 }
 func (c InstallPackages) Diff() string { return "" }
+
+// Mends tells whether a change makes good what an accident has damaged, so that
+// what is seen of the host before it says little.
+func Mends(c Change) bool {
+	p, ok := c.(InstallPackages)
+	return ok && p.CutOff != 0
+}
 func (c InstallPackages) Class() Class { return Additive }
 
 // InstallArchive fetches, checks and unpacks an archive (or one program).

@@ -50,6 +50,16 @@ func (i *installer) repair(ctx context.Context) error {
 		if len(damaged) > 0 {
 			return fail.New(fail.Step, "see what is wrong with its files: rpm -V "+damaged[0], "%s is damaged and stays so after it was installed again", strings.Join(damaged, ", "))
 		}
+		// systemd takes an empty unit file for a mask until it reads it again.
+		if i.l.managed() {
+			m, err := i.l.manager(ctx)
+			if err != nil {
+				return err
+			}
+			if err := i.l.reload(ctx, m); err != nil {
+				return err
+			}
+		}
 	}
 	return i.sweep(ctx)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
@@ -30,7 +31,26 @@ func Make(ctx context.Context, v host.View, spec config.Spec, steps []Step) Plan
 	for _, s := range steps {
 		p.Steps = append(p.Steps, StepPlan{s.Name, one(ctx, v, spec, s)})
 	}
+	p.afterMending()
 	return p
+}
+
+// afterMending turns what is in the way of the steps behind a repair into
+// warnings: a transaction that the power cut off leaves empty unit files and
+// programs, which look like masked units and broken installations. Each step is
+// planned anew when its turn comes, and refuses then what is still so.
+func (p *Plan) afterMending() {
+	mends := false
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		if mends {
+			for _, err := range s.Plan.Blocked {
+				s.Warnings = append(s.Warnings, err.Error()+" (looked at again once what was cut off is mended)")
+			}
+			s.Plan.Blocked = nil
+		}
+		mends = mends || slices.ContainsFunc(s.Changes, change.Mends)
+	}
 }
 
 // FromFacts plans from facts that `nodeagent facts` saved.
@@ -56,6 +76,7 @@ func FromFacts(data []byte, spec config.Spec, steps []Step) (Plan, error) {
 		}
 		p.Steps = append(p.Steps, StepPlan{s.Name, s.plan(spec, f)})
 	}
+	p.afterMending()
 	return p, nil
 }
 

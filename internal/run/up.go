@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -103,13 +104,9 @@ func Up(ctx context.Context, h host.Host, spec config.Spec, steps []Step, opts O
 	return r.result, errors.Join(err, lock.Release())
 }
 
-func (r *runner) run(ctx context.Context, steps []Step) error {
-	// What a killed run left behind and must not live on.
-	if err := r.host.Scratch(host.JoinPath, host.DiscoveryPath); err != nil {
-		return err
-	}
-	r.note("planning", "")
-	r.emit(report.Event{Time: r.opts.Now(), Kind: report.RunStart, Text: r.opts.ID})
+// plan plans every step, and goes on only if nothing is in the way and nobody
+// objects.
+func (r *runner) plan(ctx context.Context, steps []Step) error {
 	r.initial = Make(ctx, r.host, r.spec, steps)
 	if err := interrupted(ctx, "planning"); err != nil {
 		return err
@@ -124,9 +121,20 @@ func (r *runner) run(ctx context.Context, steps []Step) error {
 		return err
 	}
 	if r.opts.Confirm != nil {
-		if err := r.opts.Confirm(r.initial); err != nil {
-			return err
-		}
+		return r.opts.Confirm(r.initial)
+	}
+	return nil
+}
+
+func (r *runner) run(ctx context.Context, steps []Step) error {
+	// What a killed run left behind and must not live on.
+	if err := r.host.Scratch(host.JoinPath, host.DiscoveryPath); err != nil {
+		return err
+	}
+	r.note("planning", "")
+	r.emit(report.Event{Time: r.opts.Now(), Kind: report.RunStart, Text: r.opts.ID})
+	if err := r.plan(ctx, steps); err != nil {
+		return err
 	}
 	defer context.AfterFunc(ctx, r.stopping)()
 	for i, s := range steps {
@@ -135,6 +143,11 @@ func (r *runner) run(ctx context.Context, steps []Step) error {
 			r.result.Step = s.Name
 			r.emit(report.Event{Time: r.opts.Now(), Kind: report.StepFailed, Step: s.Name, Text: err.Error(), Hint: fail.HintOf(err)})
 			return err
+		}
+		if slices.ContainsFunc(r.initial.Steps[i].Changes, change.Mends) {
+			if err := r.plan(ctx, steps); err != nil { // only now the host shows what it is
+				return err
+			}
 		}
 	}
 	return r.undone(ctx)

@@ -128,3 +128,37 @@ func TestStepsAreChosenByName(t *testing.T) {
 	_, err := Select(all, "", []string{"z"})
 	require.ErrorContains(t, err, `there is no step "z"`)
 }
+
+// A power cut in a package transaction leaves empty files: a unit looks masked
+// and a program broken until the packages are whole again.
+func TestWhatADamageHidesIsJudgedOnceItIsMended(t *testing.T) {
+	w := hosttest.Rocky9()
+	whole := func() bool { return w.Packages["kubelet"] != "" }
+	repair := planned("packages", func() change.Plan {
+		if whole() {
+			return change.Plan{}
+		}
+		return change.Plan{Changes: []change.Change{change.InstallPackages{Manager: "dnf", Packages: []string{"kubelet-1.35.4-*"}, CutOff: 1}}}
+	})
+	masked := planned("runtime", func() change.Plan {
+		if whole() {
+			return change.Plan{}
+		}
+		return change.Plan{Blocked: []error{fail.New(fail.Safety, "systemctl unmask it", "kubelet.service is masked")}}
+	})
+	p := Make(context.Background(), w, config.Default().Spec, []Step{repair, masked})
+	require.NoError(t, p.Blocked())
+	require.Contains(t, p.Steps[1].Warnings[0], "kubelet.service is masked (looked at again")
+	last, err := start(context.Background(), w, repair, masked, write("files", "/a"))
+	require.NoError(t, err)
+	require.Equal(t, 2, last.Changes)
+
+	// What is still in the way then stops the run before anything else is changed.
+	w = hosttest.Rocky9()
+	last, err = start(context.Background(), w, repair, write("files", "/a"), planned("runtime", func() change.Plan {
+		return change.Plan{Blocked: []error{fail.New(fail.Safety, "", "still masked")}}
+	}))
+	require.ErrorContains(t, err, "still masked")
+	require.Equal(t, []string{"packages"}, w.Log())
+	require.Equal(t, "runtime", last.Step)
+}
