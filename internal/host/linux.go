@@ -6,6 +6,7 @@ import (
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 
+	"nodeagent/internal/change"
 	"nodeagent/internal/join/token"
 )
 
@@ -20,7 +21,8 @@ type Linux struct {
 
 	systemd *systemd.Conn
 
-	credential *token.Document // the join token, in memory only
+	credential *token.Document   // the join token, in memory only
+	source     change.FetchToken // where it came from
 }
 
 // Stats counts what a run asked of other programs.
