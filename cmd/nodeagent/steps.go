@@ -8,7 +8,6 @@ import (
 	"nodeagent/internal/join"
 	"nodeagent/internal/join/credential"
 	"nodeagent/internal/join/hooks"
-	"nodeagent/internal/join/labels"
 	"nodeagent/internal/join/ready"
 	"nodeagent/internal/join/route"
 	"nodeagent/internal/kubelet"
@@ -40,7 +39,6 @@ var steps = []run.Step{
 	run.NewStep("pre-join", hooks.ObservePre, hooks.PlanPre),
 	run.NewStep("token", credential.Observe, credential.Plan),
 	run.NewStep("join", join.Observe, join.Plan),
-	run.NewStep("labels", labels.Observe, labels.Plan),
 	run.NewStep("post-join", hooks.ObservePost, hooks.PlanPost),
 	run.NewStep("ready", ready.Observe, ready.Plan),
 }

@@ -1,5 +1,5 @@
-// Package ready is the last step: the node is Ready, said by the API server
-// and not by this host.
+// Package ready is the last step: the node has its labels and is Ready, said by
+// the API server and not by this host.
 package ready
 
 import (
@@ -22,8 +22,9 @@ type Facts struct {
 	NodeName string    `json:"nodeName"`
 	Node     host.Node `json:"node"`
 	Started  time.Time `json:"started,omitzero"` // kubelet
-	// Shred is the kubeconfig that is to go when the node is Ready.
-	Shred host.FileInfo `json:"shred,omitzero"`
+	// Kubeconfig is the one that the token is made with: it labels the node, and
+	// may have to go when the node is Ready.
+	Kubeconfig host.FileInfo `json:"kubeconfig,omitzero"`
 }
 
 const kubelet = "kubelet.service"
@@ -35,8 +36,8 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 		return Facts{}, err
 	}
 	f := Facts{NodeName: name}
-	if m := spec.Join.Token.Kubeconfig; m != nil && m.Shred {
-		if f.Shred, err = v.Stat(m.File); err != nil {
+	if m := spec.Join.Token.Kubeconfig; m != nil {
+		if f.Kubeconfig, err = v.Stat(m.File); err != nil {
 			return f, err
 		}
 	}
@@ -67,7 +68,7 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	if f.Node.Reached {
 		keys := make([]string, 0, len(spec.Kubelet.Labels))
 		for k := range spec.Kubelet.Labels {
-			if nodelabel.Own(k) { // the others have a step of their own
+			if nodelabel.Own(k) { // the others are set below
 				keys = append(keys, k)
 			}
 		}
@@ -78,14 +79,15 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 			}
 		}
 	}
+	label(spec, f, &p)
 	ready := f.Node.Ready && !nodestatus.Stale(f.Node.Reported, f.Started)
 	if !ready && spec.Join.WaitReady.Duration > 0 {
-		p.Changes = []change.Change{change.WaitReady{NodeName: f.NodeName, Timeout: spec.Join.WaitReady.Duration, After: f.Started}}
+		p.Changes = append(p.Changes, change.WaitReady{NodeName: f.NodeName, Timeout: spec.Join.WaitReady.Duration, After: f.Started})
 		ready = true // or the rest isn't done
 	}
-	if m := spec.Join.Token.Kubeconfig; ready && f.Shred.Exists {
-		if f.Shred.Link != "" {
-			p.Warnings = append(p.Warnings, m.File+" is a link to "+f.Shred.Link+", so it is not shredded: give the file itself")
+	if m := spec.Join.Token.Kubeconfig; m != nil && m.Shred && ready && f.Kubeconfig.Exists {
+		if link := f.Kubeconfig.Link; link != "" {
+			p.Warnings = append(p.Warnings, m.File+" is a link to "+link+", so it is not shredded: give the file itself")
 			return p
 		}
 		p.Changes = append(p.Changes, change.RemoveFile{Path: m.File, Shred: true, What: "shred the kubeconfig " + m.File})
