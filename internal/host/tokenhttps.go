@@ -253,6 +253,9 @@ func (r *tokenRequest) send(ctx context.Context) ([]byte, error) {
 		return nil, r.refused(resp)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, token.MaxSize+1))
+	if err == nil && ctx.Err() != nil { // a server may end its answer because we hang up
+		err = ctx.Err()
+	}
 	switch {
 	case err != nil:
 		return nil, r.broken(ctx, err)
