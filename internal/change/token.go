@@ -84,7 +84,7 @@ func (c DropToken) Summary() string {
 	case c.TokenID != "":
 		return "delete the join token with id " + c.TokenID + ", which nodeagent made, from the cluster"
 	}
-	return "delete that join token from the cluster"
+	return "delete the join token that was made from the cluster"
 }
 func (c DropToken) Diff() string { return "" }
 func (c DropToken) Class() Class { return Removal }

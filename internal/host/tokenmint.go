@@ -136,7 +136,7 @@ func (l *Linux) mintToken(ctx context.Context, c change.MintToken, tell func(str
 		if err != nil {
 			return d, err
 		}
-		if err := l.Save(mint.RecordPath, mint.Record{Kubeconfig: c.Kubeconfig, TokenID: id, Expires: expires}.Encode()); err != nil {
+		if err := l.Save(l.record, mint.Record{Kubeconfig: c.Kubeconfig, TokenID: id, Expires: expires}.Encode()); err != nil {
 			return d, err
 		}
 		code := 0
@@ -157,7 +157,7 @@ func (l *Linux) mintToken(ctx context.Context, c change.MintToken, tell func(str
 			return d, nil
 		}
 		if code != 0 && !mayPass(code) { // nothing was made
-			if err := unlink(mint.RecordPath); err != nil {
+			if err := unlink(l.record); err != nil {
 				return d, err
 			}
 		}

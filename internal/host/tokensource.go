@@ -70,7 +70,7 @@ func (l *Linux) fetchToken(ctx context.Context, c change.FetchToken, tell func(s
 	case c.GuestInfo != "":
 		d, err := l.readGuestInfo(ctx, c.GuestInfo)
 		if err == nil { // noted before it is used: then it is overwritten, whatever happens meanwhile
-			err = l.Save(mint.RecordPath, mint.Record{GuestInfo: c.GuestInfo}.Encode())
+			err = l.Save(l.record, mint.Record{GuestInfo: c.GuestInfo}.Encode())
 		}
 		return d, err
 	case c.HTTPS != nil:
@@ -140,7 +140,7 @@ func (l *Linux) applyDropToken(ctx context.Context, _ change.DropToken, progress
 }
 
 func (l *Linux) dropToken(ctx context.Context, tell func(string)) error {
-	b, err := l.ReadFile(mint.RecordPath)
+	b, err := l.ReadFile(l.record)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (l *Linux) dropToken(ctx context.Context, tell func(string)) error {
 	if err != nil {
 		return err
 	}
-	return unlink(mint.RecordPath)
+	return unlink(l.record)
 }
 
 // dropLimit bounds the last attempt of a join that failed.
