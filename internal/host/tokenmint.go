@@ -212,8 +212,12 @@ func (l *Linux) deleteToken(ctx context.Context, r mint.Record, tell func(string
 }
 
 // applyLabelNode patches this host's Node, as soon as kubelet has registered
-// it.
+// it. A Node that has the labels is left alone, so that a kubeconfig that has
+// ended since isn't missed.
 func (l *Linux) applyLabelNode(ctx context.Context, c change.LabelNode, progress func(string)) error {
+	if n := l.readNode(ctx, c.NodeName); n.Reached && labelled(n, c.Labels) {
+		return nil
+	}
 	a, err := l.admin(c.Kubeconfig)
 	if err != nil {
 		return err
@@ -244,6 +248,16 @@ func (l *Linux) applyLabelNode(ctx context.Context, c change.LabelNode, progress
 			return fail.New(fail.Timeout, "look at: journalctl -u kubelet", "node %s can't be labelled: it is not registered after %s", c.NodeName, c.Timeout)
 		}
 	}
+}
+
+// labelled tells whether a Node has the labels.
+func labelled(n Node, want map[string]string) bool {
+	for k, v := range want {
+		if is, ok := n.Labels[k]; !ok || is != v {
+			return false
+		}
+	}
+	return true
 }
 
 // sleep tells whether the time has passed before the context ended.

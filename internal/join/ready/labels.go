@@ -27,23 +27,20 @@ func protected(spec config.Spec) map[string]string {
 
 // label gives this host's Node those labels, with the administrator's
 // kubeconfig, before anything waits for Ready: what makes a node Ready may run
-// only on nodes with a certain label. Of a Node that can't be read nothing is
-// known, and it is left for the next run.
+// only on nodes with a certain label. When the Node can't be read now, the change
+// looks at it first.
 func label(spec config.Spec, f Facts, p *change.Plan) {
 	m := spec.Join.Token.Kubeconfig
 	missing := protected(spec)
 	if m == nil || len(missing) == 0 {
 		return
 	}
-	if f.Node.Joined && !f.Node.Reached {
-		p.Warnings = append(p.Warnings, "whether node "+f.NodeName+" has its labels can't be told now: "+f.Node.Problem)
-		return
-	}
-	if f.Node.Joined {
+	if f.Node.Reached {
 		maps.DeleteFunc(missing, func(k, v string) bool { is, ok := f.Node.Labels[k]; return ok && is == v })
 	}
 	switch {
 	case len(missing) == 0:
+	case f.Node.Joined && !f.Kubeconfig.Exists && !f.Node.Reached:
 	case f.Node.Joined && !f.Kubeconfig.Exists:
 		var pairs []string
 		for _, k := range slices.Sorted(maps.Keys(missing)) {
