@@ -139,16 +139,18 @@ func (l *Linux) mintToken(ctx context.Context, c change.MintToken, tell func(str
 		if err := l.Save(l.record, mint.Record{Kubeconfig: c.Kubeconfig, TokenID: id, Expires: expires}.Encode()); err != nil {
 			return d, err
 		}
-		code := 0
+		code, unsure := 0, false
 		err = l.persist(ctx, tell, func(ctx context.Context) error {
 			err := a.write(ctx, http.MethodPost, mint.Secrets, "application/json", secret)
-			if code = statusOf(err); code == http.StatusConflict {
-				// Ours, when an earlier try arrived and only its answer was lost.
-				b, getErr := a.get(ctx, mint.Secrets+"/"+mint.Name(id))
-				if getErr == nil && mint.Holds(b, text) {
-					return nil
+			code = statusOf(err)
+			if code == http.StatusConflict && unsure {
+				// An earlier try arrived, and only its answer was lost. The account need not
+				// be allowed to read Secrets, so another token takes its place.
+				if err := a.remove(ctx, id); err != nil {
+					return err
 				}
 			}
+			unsure = unsure || code == 0 || mayPass(code)
 			return a.judge(err, minterManifest, "a join token can't be made")
 		})
 		if err == nil {
@@ -189,6 +191,15 @@ func (l *Linux) published(ctx context.Context, a *admin, tell func(string)) (end
 	return kubeconfig.Config{Server: info.Server}.Host(), info.CA, nil
 }
 
+// remove deletes a token's Secret; one that is missing is fine.
+func (a *admin) remove(ctx context.Context, id string) error {
+	err := a.write(ctx, http.MethodDelete, mint.Secrets+"/"+mint.Name(id), "", nil)
+	if statusOf(err) == http.StatusNotFound {
+		return nil
+	}
+	return a.judge(err, minterManifest, "it can't be deleted")
+}
+
 // deleteToken deletes a token that was made, unless it has ended by itself.
 func (l *Linux) deleteToken(ctx context.Context, r mint.Record, tell func(string)) error {
 	if !time.Now().Before(r.Expires) {
@@ -197,13 +208,7 @@ func (l *Linux) deleteToken(ctx context.Context, r mint.Record, tell func(string
 	a, err := l.admin(r.Kubeconfig)
 	if err == nil {
 		defer a.close()
-		err = l.persist(ctx, tell, func(ctx context.Context) error {
-			err := a.write(ctx, http.MethodDelete, mint.Secrets+"/"+mint.Name(r.TokenID), "", nil)
-			if statusOf(err) == http.StatusNotFound {
-				return nil
-			}
-			return a.judge(err, minterManifest, "it can't be deleted")
-		})
+		err = l.persist(ctx, tell, func(ctx context.Context) error { return a.remove(ctx, r.TokenID) })
 	}
 	if err != nil && ctx.Err() == nil {
 		return fail.Wrap(fail.Step, err, "kubeadm token delete "+r.TokenID+" on the control plane does it, too", "the join token with id %s, which nodeagent made, stays on the cluster until %s", r.TokenID, stamp(r.Expires))

@@ -101,7 +101,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	case secret && a.held[name] == nil:
 		refuse(404, "not found")
 	case secret && r.Method == http.MethodGet:
-		_, _ = w.Write(a.held[name])
+		refuse(403, "reading Secrets isn't granted")
 	case secret && r.Method == http.MethodDelete:
 		delete(a.held, name)
 		fmt.Fprint(w, "{}")
@@ -268,7 +268,7 @@ func TestATokenThatCannotBeMadeSaysWhyAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsLostMakesNoSecondToken(t *testing.T) {
+func TestAnAnswerThatIsLostLeavesNoSecondToken(t *testing.T) {
 	a := newAPI(t, "")
 	lost := false
 	a.before = func(_ int, w http.ResponseWriter, r *http.Request) bool {
@@ -289,7 +289,7 @@ func TestAnAnswerThatIsLostMakesNoSecondToken(t *testing.T) {
 	l := minting(t)
 	require.NoError(t, l.mintWith(hasty(t.Context()), given(t, "admin.conf", []byte(a.conf("{token: "+adminToken+"}")))))
 	require.Len(t, a.held, 1)
-	require.True(t, mint.Holds(a.held["bootstrap-token-"+l.credential.Token[:6]], l.credential.Token))
+	require.Contains(t, a.held, "bootstrap-token-"+l.credential.Token[:6])
 }
 
 func TestAnIDThatIsTakenIsAnotherOne(t *testing.T) {

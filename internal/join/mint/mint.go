@@ -46,15 +46,6 @@ func Secret(token, node string, expires time.Time) ([]byte, error) {
 	return json.Marshal(secret)
 }
 
-// Holds tells whether the JSON of a Secret is that of the token.
-func Holds(secret []byte, token string) bool {
-	var s corev1.Secret
-	if json.Unmarshal(secret, &s) != nil {
-		return false
-	}
-	return string(s.Data[bootstrap.BootstrapTokenIDKey])+"."+string(s.Data[bootstrap.BootstrapTokenSecretKey]) == token
-}
-
 // RecordPath is where the record lies from before the token exists until it is
 // taken away, so that a run that is killed in between leaves nothing that the
 // next one doesn't know of.
