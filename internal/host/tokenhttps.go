@@ -161,7 +161,17 @@ func (l *Linux) tokenTLS(s change.TokenServer, r *tokenRequest) (*tls.Config, er
 	}
 	if len(s.Pins) > 0 {
 		conf.InsecureSkipVerify = s.CAFile == "" // judged by the pins alone
-		conf.VerifyConnection = func(c tls.ConnectionState) error { return pinned(c, s.Pins, s.CAFile == "") }
+		u, err := url.Parse(s.URL)
+		if err != nil {
+			return nil, fail.New(fail.Usage, "such as https://tokens.example/join", "%s is not a URL", s.URL)
+		}
+		host := u.Hostname() // redirects stay on it; ConnectionState has no name when it is an address
+		conf.VerifyConnection = func(c tls.ConnectionState) error {
+			if s.CAFile != "" {
+				return pinnedToo(c.VerifiedChains, s.Pins)
+			}
+			return pinned(c.PeerCertificates, s.Pins, host)
+		}
 	}
 	if s.ClientCert != "" {
 		cert, err := l.secretFile("the client certificate for the token's server", s.ClientCert)
@@ -189,40 +199,49 @@ func (e errPin) Error() string {
 	return "none of the certificates that it shows has a pinned key; it shows " + strings.Join(e.shown, ", ")
 }
 
-// pinned judges a connection by public keys. A server whose own key is pinned is
-// the one that is meant, whatever else its certificate says; a pinned CA must
-// have signed the server's certificate for its name.
-func pinned(c tls.ConnectionState, pins []string, alone bool) error {
-	shown := c.PeerCertificates
-	for _, chain := range c.VerifiedChains { // with the root, which servers don't show
-		shown = append(slices.Clip(shown), chain...)
+// pinned judges a server by public keys alone. One whose own key is pinned is
+// the one that is meant, whatever else its certificate says; a pinned CA that it
+// shows must have signed its certificate for the host's name.
+func pinned(shown []*x509.Certificate, pins []string, host string) error {
+	if slices.Contains(pins, pin.Of(shown[0])) {
+		return nil
 	}
 	var e errPin
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	found := false
-	for i, cert := range shown {
+	for _, cert := range shown {
 		p := pin.Of(cert)
-		if !slices.Contains(e.shown, p) {
-			e.shown = append(e.shown, p)
-		}
-		switch {
-		case !slices.Contains(pins, p):
-			between.AddCert(cert)
-		case i == 0:
-			return nil
-		default:
+		e.shown = append(e.shown, p)
+		if slices.Contains(pins, p) {
 			found = true
 			roots.AddCert(cert)
+		} else {
+			between.AddCert(cert)
 		}
 	}
 	if !found {
 		return e
 	}
-	if !alone {
-		return nil // the chain has been verified already
-	}
-	_, err := shown[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: c.ServerName, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	_, err := shown[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: host, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	return err
+}
+
+// pinnedToo judges what has been verified already: only certificates that are
+// part of a chain count, since a server can show any others beside them.
+func pinnedToo(chains [][]*x509.Certificate, pins []string) error {
+	var e errPin
+	for _, chain := range chains {
+		for _, cert := range chain {
+			p := pin.Of(cert)
+			if slices.Contains(pins, p) {
+				return nil
+			}
+			if !slices.Contains(e.shown, p) {
+				e.shown = append(e.shown, p)
+			}
+		}
+	}
+	return e
 }
 
 // secretFile reads a small file that a source needs.

@@ -248,16 +248,37 @@ func TestATokenServerIsToldWhoAsks(t *testing.T) {
 	require.Equal(t, "nodeagent", r.Header.Get("User-Agent"))
 }
 
-// The CA that a server shows is not the one that signed it: whoever knows a
-// public certificate can show it.
+// Whoever knows a public certificate can show it beside its own.
 func TestAPinnedCAMustHaveSignedTheServersCertificate(t *testing.T) {
 	ca, evil := newAuthority(t, "tokens"), newAuthority(t, "evil")
-	cert := evil.issue(t, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
-	cert.Certificate = append(cert.Certificate, evil.cert.Raw, ca.cert.Raw)
-	s := serveTokens(t, &tls.Config{Certificates: []tls.Certificate{cert}}, say(200, tokenLine))
-	err := New().applyFetchToken(hasty(t.Context()), change.FetchToken{HTTPS: &change.TokenServer{URL: s.URL, Pins: []string{pin.Of(ca.cert)}}}, func(string) {})
-	require.ErrorContains(t, err, "can't be trusted")
-	require.Zero(t, s.requests.Load())
+	now := time.Now()
+	foreign := evil.issue(t, now.Add(-time.Hour), now.Add(time.Hour))
+	foreign.Certificate = append(foreign.Certificate, evil.cert.Raw, ca.cert.Raw)
+	// Signed by the right CA for another host: its certificate has no address.
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(4), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), DNSNames: []string{"other.example"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, ca.cert, &key.PublicKey, ca.key)
+	require.NoError(t, err)
+	neighbour := tls.Certificate{Certificate: [][]byte{der, ca.cert.Raw}, PrivateKey: key}
+	evilFile := given(t, "evil.pem", evil.pem())
+	for name, c := range map[string]struct {
+		cert   tls.Certificate
+		source change.TokenServer
+		want   string
+	}{
+		"the CA is only shown":                   {foreign, change.TokenServer{Pins: []string{pin.Of(ca.cert)}}, "was not signed by a CA that is trusted here"},
+		"the CA is only shown, another is given": {foreign, change.TokenServer{Pins: []string{pin.Of(ca.cert)}, CAFile: evilFile}, "has a pinned key"},
+		"another host of the CA, by address":     {neighbour, change.TokenServer{Pins: []string{pin.Of(ca.cert)}}, "its certificate is for other.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serveTokens(t, &tls.Config{Certificates: []tls.Certificate{c.cert}}, say(200, tokenLine))
+			c.source.URL = s.URL
+			err := New().applyFetchToken(hasty(t.Context()), change.FetchToken{HTTPS: &c.source}, func(string) {})
+			require.ErrorContains(t, err, c.want)
+			require.Zero(t, s.requests.Load())
+		})
+	}
 }
 
 func TestATokenServerThatIsNotThereIsAwaited(t *testing.T) {

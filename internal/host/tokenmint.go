@@ -121,7 +121,7 @@ func (l *Linux) mintToken(ctx context.Context, c change.MintToken, tell func(str
 	}
 	defer a.close()
 	d := token.Document{Endpoint: a.conf.Host(), CACert: a.conf.CA}
-	if u, err := url.Parse(a.conf.Server); err == nil && token.Loopback(u.Hostname()) {
+	if !a.conf.Direct() {
 		if d.Endpoint, d.CACert, err = l.published(ctx, a, tell); err != nil {
 			return d, err
 		}
@@ -170,8 +170,8 @@ func (l *Linux) mintToken(ctx context.Context, c change.MintToken, tell func(str
 	return d, fail.New(fail.Step, "run again", "three ids for a join token were taken already")
 }
 
-// published is where the cluster says that it is, for a kubeconfig that says
-// only this host.
+// published is where the cluster says that it is, for a kubeconfig that doesn't
+// tell others.
 func (l *Linux) published(ctx context.Context, a *admin, tell func(string)) (endpoint string, ca []byte, err error) {
 	var info clusterinfo.Info
 	err = l.persist(ctx, tell, func(ctx context.Context) error {
@@ -186,7 +186,7 @@ func (l *Linux) published(ctx context.Context, a *admin, tell func(string)) (end
 	}
 	u, parseErr := url.Parse(info.Server)
 	if info.Verdict != clusterinfo.Good || parseErr != nil || u.Host == "" || token.Loopback(u.Hostname()) {
-		return "", nil, fail.New(fail.Step, "put an address that others reach into it: kubectl config set-cluster", "the kubeconfig %s names this host itself as the API server, and cluster-info names no other", a.file)
+		return "", nil, fail.New(fail.Step, "put an address that others reach into it: kubectl config set-cluster", "the kubeconfig %s doesn't say where other hosts reach the API server (it says %s), and neither does cluster-info", a.file, a.server)
 	}
 	return kubeconfig.Config{Server: info.Server}.Host(), info.CA, nil
 }
@@ -211,7 +211,7 @@ func (l *Linux) deleteToken(ctx context.Context, r mint.Record, tell func(string
 		err = l.persist(ctx, tell, func(ctx context.Context) error { return a.remove(ctx, r.TokenID) })
 	}
 	if err != nil && ctx.Err() == nil {
-		return fail.Wrap(fail.Step, err, "kubeadm token delete "+r.TokenID+" on the control plane does it, too", "the join token with id %s, which nodeagent made, stays on the cluster until %s", r.TokenID, stamp(r.Expires))
+		return fail.Wrap(fail.Step, err, "kubeadm token delete "+r.TokenID+" on the control plane does it, too; then remove "+l.record+" here", "the join token with id %s, which nodeagent made, stays on the cluster until %s", r.TokenID, stamp(r.Expires))
 	}
 	return err
 }

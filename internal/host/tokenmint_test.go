@@ -235,7 +235,7 @@ func TestATokenThatCannotBeMadeSaysWhyAndLeavesNothing(t *testing.T) {
 		"another cluster's CA": {conf: func(t *testing.T, a *api) string {
 			return strings.Replace(good(nil, a), base64.StdEncoding.EncodeToString(a.ca.pem()), base64.StdEncoding.EncodeToString(newAuthority(t, "x").pem()), 1)
 		}, want: "certificate", hint: "of one cluster"},
-		"cluster-info names it alike": {conf: good, info: "https://127.0.0.1:6443", want: "names this host itself as the API server", hint: "set-cluster"},
+		"cluster-info names it alike": {conf: good, info: "https://127.0.0.1:6443", want: "doesn't say where other hosts reach the API server", hint: "set-cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAPI(t, "")

@@ -57,6 +57,9 @@ func Read(v host.View, spec config.Spec) (Public, error) {
 		p.Exists, p.Deferred = true, true
 		p.Needs, err = readSource(v, spec, &p)
 		return p, err
+	case t.Credential != "" && !v.Live(): // a tree of files is given none
+		p.Exists, p.Deferred = true, true
+		return p, nil
 	case t.Credential != "":
 		file = v.Credential(t.Credential)
 	case t.Value != "":

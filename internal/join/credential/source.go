@@ -16,7 +16,6 @@ import (
 	"nodeagent/internal/join/kubeconfig"
 	"nodeagent/internal/join/pin"
 	"nodeagent/internal/join/template"
-	"nodeagent/internal/join/token"
 )
 
 // Rpctool is the program that reads guestinfo.
@@ -32,7 +31,7 @@ type Source struct {
 	Hint    string   `json:"hint,omitempty"`
 }
 
-// change is the fetching of the token as it is configured.
+// fetch is the fetching of the token as it is configured.
 func fetch(spec config.Spec, node string) change.FetchToken {
 	t := spec.Join.Token
 	c := change.FetchToken{File: t.File, Credential: t.Credential, GuestInfo: t.GuestInfo, Inline: t.Value + t.Command}
@@ -149,8 +148,7 @@ func readKubeconfig(v host.View, file string, s *Source, p *Public) error {
 	if s.Problem, s.Hint = k.Access(); s.Problem != "" {
 		return nil
 	}
-	// One that names this host itself doesn't say where others reach the cluster.
-	if u, err := url.Parse(k.Server); err == nil && !token.Loopback(u.Hostname()) && len(k.CA) > 0 {
+	if k.Direct() && len(k.CA) > 0 {
 		hashes, err := pin.OfBundle(k.CA)
 		if err != nil {
 			s.Problem, s.Hint = "holds a CA that can't be read: "+err.Error(), "certificate-authority-data is a PEM certificate in base64"

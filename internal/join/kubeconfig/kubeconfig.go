@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"nodeagent/internal/join/token"
 )
 
 // Config is what the current context says. A file that is named rather than
@@ -27,6 +30,13 @@ type Config struct {
 	// Foreign is how the user authenticates otherwise: a program or a password,
 	// which nothing here uses.
 	Foreign string
+}
+
+// Direct tells whether the server is an address that any host can join by: it
+// is neither this host itself, nor behind a path of somebody's proxy.
+func (c Config) Direct() bool {
+	u, err := url.Parse(c.Server)
+	return err == nil && !token.Loopback(u.Hostname()) && strings.Trim(u.Path, "/") == ""
 }
 
 // Access tells why the user of a kubeconfig can't be used for requests, and the

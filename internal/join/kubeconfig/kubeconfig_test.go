@@ -105,3 +105,10 @@ func TestAUserThatCannotBeUsedForRequestsSaysWhy(t *testing.T) {
 		require.Equal(t, text == "", hint == "", name)
 	}
 }
+
+func TestAServerThatOtherHostsCannotJoinByIsKnown(t *testing.T) {
+	for server, want := range map[string]bool{"https://cp.example:6443": true, "https://cp.example/": true, "https://192.0.2.1": true, "https://[2001:db8::1]:6443": true,
+		"https://127.0.0.1:6443": false, "https://localhost:6443": false, "https://[::1]:6443": false, "https://rancher.example/k8s/clusters/c-1": false} {
+		require.Equal(t, want, Config{Server: server}.Direct(), server)
+	}
+}
