@@ -84,7 +84,7 @@ func (c DropToken) Summary() string {
 	case c.TokenID != "":
 		return "delete the join token with id " + c.TokenID + ", which nodeagent made, from the cluster"
 	}
-	return "delete the join token that was made from the cluster"
+	return "delete the join token that was made for this join"
 }
 func (c DropToken) Diff() string { return "" }
 func (c DropToken) Class() Class { return Removal }
@@ -103,13 +103,7 @@ func (c LabelNode) ID() string { return "labels" }
 func (c LabelNode) Summary() string {
 	return fmt.Sprintf("label node %s with %s: %s", c.NodeName, c.Kubeconfig, strings.Join(pairs(c.Labels), ", "))
 }
-func (c LabelNode) Diff() string {
-	var b strings.Builder
-	for _, p := range pairs(c.Labels) {
-		b.WriteString("+" + p + "\n")
-	}
-	return b.String()
-}
+func (c LabelNode) Diff() string { return "" }
 func (c LabelNode) Class() Class { return Additive }
 
 func pairs(labels map[string]string) []string {

@@ -291,6 +291,7 @@ func (k *checker) files(s *Spec) {
 func (k *checker) join(s *Spec) {
 	j := &s.Join
 	k.token(&j.Token)
+	k.shredded(s)
 	if j.Endpoint != "" {
 		if host, port, err := net.SplitHostPort(j.Endpoint); err != nil || host == "" || port == "" {
 			k.bad("spec.join.endpoint", "such as cp.example:6443", "%q is not host:port", j.Endpoint)

@@ -68,6 +68,20 @@ func (k *checker) token(t *Token) {
 	}
 }
 
+// shredded refuses a kubeconfig that another part of the configuration would
+// write again in every run.
+func (k *checker) shredded(s *Spec) {
+	m := s.Join.Token.Kubeconfig
+	if m == nil || !m.Shred {
+		return
+	}
+	for _, f := range s.Files {
+		if f.Path == m.File {
+			k.bad("spec.join.token.kubeconfig.shred", "bring it once, by Ignition, cloud-init or by hand", "spec.files would write %s again in every run", m.File)
+		}
+	}
+}
+
 // tokenServer names keys and places in its errors, never values: they may be
 // secret.
 func (k *checker) tokenServer(at string, s *TokenServer) {

@@ -104,6 +104,14 @@ func TestALabelThatANodeMayNotGiveItselfNeedsAKubeconfig(t *testing.T) {
 	}
 }
 
+func TestAKubeconfigThatIsWrittenInEveryRunIsNotShredded(t *testing.T) {
+	files := "  files: [{path: /k, content: x, permissions: \"0600\"}]\n"
+	_, err := load(t, with("kubeconfig: {file: /k, shred: true}", files))
+	require.ErrorContains(t, err, "c.yaml:5:48: spec.join.token.kubeconfig.shred: spec.files would write /k again in every run")
+	_, err = load(t, with("kubeconfig: {file: /k}", files))
+	require.NoError(t, err)
+}
+
 func TestACredentialForTheTokensServerIsNamed(t *testing.T) {
 	for token, want := range map[string]string{
 		"https: {url: 'https://t.example', headers: {X-API-Key: x}}":     "a credential for the token's server",
