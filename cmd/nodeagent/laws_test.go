@@ -38,12 +38,15 @@ func lawCases(t *testing.T) map[string]struct {
 		world func() *hosttest.World
 		spec  config.Spec
 	}{
-		"rocky9":            {hosttest.Rocky9, read("rocky9.yaml")},
-		"rocky9, enforcing": {enforcing, read("rocky9.yaml")},
-		"minimal":           {hosttest.Rocky9, read("minimal.yaml")},
-		"photon5":           {hosttest.Photon5, read("photon5.yaml")},
-		"photon5, minimal":  {withRepository, read("minimal.yaml")},
-		"alauda":            {hosttest.Alauda, read("alauda.yaml")},
+		"token of its own":    {withKubeconfig, tokenSpec(t, tokenOfItsOwn)},
+		"token from a server": {withServer, tokenSpec(t, tokenFromAServer)},
+		"token in guestinfo":  {withGuestInfo, tokenSpec(t, tokenInGuestInfo)},
+		"rocky9":              {hosttest.Rocky9, read("rocky9.yaml")},
+		"rocky9, enforcing":   {enforcing, read("rocky9.yaml")},
+		"minimal":             {hosttest.Rocky9, read("minimal.yaml")},
+		"photon5":             {hosttest.Photon5, read("photon5.yaml")},
+		"photon5, minimal":    {withRepository, read("minimal.yaml")},
+		"alauda":              {hosttest.Alauda, read("alauda.yaml")},
 	}
 }
 
@@ -223,10 +226,12 @@ func TestTheTokenIsInNoPlanRecordOrJournal(t *testing.T) {
 			require.NoError(t, err)
 			facts, err := json.Marshal(run.Observe(context.Background(), w, c.spec, steps))
 			require.NoError(t, err)
-			require.NotContains(t, p+string(record)+string(facts), secret)
-			for path, f := range w.Files {
-				if path != "/etc/nodeagent/join-command" {
-					require.NotContains(t, f.Content, secret, path)
+			for _, secret := range append(sourceSecrets, secret) {
+				require.NotContains(t, p+string(record)+string(facts), secret)
+				for path, f := range w.Files {
+					if path != "/etc/nodeagent/join-command" && path != minter {
+						require.NotContains(t, f.Content, secret, path)
+					}
 				}
 			}
 		})

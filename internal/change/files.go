@@ -68,7 +68,8 @@ type RemoveFile struct {
 	Path   string `json:"path"`
 	Reload string `json:"reload,omitempty"` // unit that reads its files again when told to
 	// Dirs were made for the file: they are removed, too, when they are empty.
-	Dirs   []string `json:"dirs,omitempty"` // deepest last
+	Dirs   []string `json:"dirs,omitempty"`  // deepest last
+	Shred  bool     `json:"shred,omitempty"` // its content is overwritten first; Before stays nil
 	Before *Saved   `json:"before,omitempty"`
 	What   string   `json:"-"`
 }

@@ -18,23 +18,6 @@ func (c WaitRoute) Summary() string {
 func (c WaitRoute) Diff() string { return "" }
 func (c WaitRoute) Class() Class { return Wait }
 
-// FetchToken reads the token document into memory, nowhere else.
-type FetchToken struct {
-	File string `json:"file,omitempty"`
-	// Inline is set when the config itself holds the document.
-	Inline string `json:"-"`
-}
-
-func (c FetchToken) ID() string { return "token" }
-func (c FetchToken) Summary() string {
-	if c.File != "" {
-		return "read the join token from " + c.File
-	}
-	return "take the join token from the configuration"
-}
-func (c FetchToken) Diff() string { return "" }
-func (c FetchToken) Class() Class { return Wait }
-
 // Join runs kubeadm join with the token in memory.
 type Join struct {
 	NodeName              string        `json:"nodeName"`

@@ -26,7 +26,9 @@ var kinds = map[string]func(json.RawMessage) (Change, error){
 	"AllowPorts":      as[AllowPorts],
 	"WaitRoute":       as[WaitRoute],
 	"FetchToken":      as[FetchToken],
+	"DropToken":       as[DropToken],
 	"Join":            as[Join],
+	"LabelNode":       as[LabelNode],
 	"WaitReady":       as[WaitReady],
 	"RunHook":         as[RunHook],
 	"RestoreFile":     as[RestoreFile],
@@ -83,7 +85,9 @@ func (Relabel) sealed()         {}
 func (AllowPorts) sealed()      {}
 func (WaitRoute) sealed()       {}
 func (FetchToken) sealed()      {}
+func (DropToken) sealed()       {}
 func (Join) sealed()            {}
+func (LabelNode) sealed()       {}
 func (WaitReady) sealed()       {}
 func (RunHook) sealed()         {}
 func (RestoreFile) sealed()     {}

@@ -79,7 +79,7 @@ func (d *decoder) decode(file string, n *yaml.Node, v reflect.Value, path string
 		d.mapping(file, n, v, path, tag, depth)
 	case reflect.Slice:
 		if n.Kind != yaml.SequenceNode {
-			d.fail(file, n, path, "", "want a list, found %s", describe(n))
+			d.fail(file, n, path, "", "want a list, found %s", d.describe(path, n))
 			return
 		}
 		s := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
@@ -91,10 +91,10 @@ func (d *decoder) decode(file string, n *yaml.Node, v reflect.Value, path string
 		literal := tag.Get("literal") != "" && (n.Tag == "!!int" || n.Tag == "!!float")
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!str" && !literal {
 			hint := ""
-			if n.Kind == yaml.ScalarNode {
+			if n.Kind == yaml.ScalarNode && !secret(path) {
 				hint = fmt.Sprintf("put it in quotes: %q", n.Value)
 			}
-			d.fail(file, n, path, hint, "want a string, found %s", describe(n))
+			d.fail(file, n, path, hint, "want a string, found %s", d.describe(path, n))
 			return
 		}
 		if allowed := tag.Get("enum"); allowed != "" && !slices.Contains(strings.Split(allowed, ","), n.Value) {
@@ -108,7 +108,7 @@ func (d *decoder) decode(file string, n *yaml.Node, v reflect.Value, path string
 		v.SetString(n.Value)
 	case reflect.Bool:
 		if n.Tag != "!!bool" {
-			d.fail(file, n, path, "", "want true or false, found %s", describe(n))
+			d.fail(file, n, path, "", "want true or false, found %s", d.describe(path, n))
 			return
 		}
 		v.SetBool(strings.EqualFold(n.Value, "true"))
@@ -128,7 +128,7 @@ func (d *decoder) duration(file string, n *yaml.Node, v reflect.Value, path stri
 	}
 	t, err := time.ParseDuration(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || t < 0 {
-		d.fail(file, n, path, "write it like 90s, 10m or 1h30m", "want a time span, found %s", describe(n))
+		d.fail(file, n, path, "write it like 90s, 10m or 1h30m", "want a time span, found %s", d.describe(path, n))
 		return
 	}
 	v.Set(reflect.ValueOf(Duration{Duration: t, Set: true}))
@@ -136,7 +136,7 @@ func (d *decoder) duration(file string, n *yaml.Node, v reflect.Value, path stri
 
 func (d *decoder) structure(file string, n *yaml.Node, v reflect.Value, path string, depth int) {
 	if n.Kind != yaml.MappingNode {
-		d.fail(file, n, path, "", "want a mapping, found %s", describe(n))
+		d.fail(file, n, path, "", "want a mapping, found %s", d.describe(path, n))
 		return
 	}
 	fields := map[string]int{}
@@ -162,7 +162,7 @@ func (d *decoder) structure(file string, n *yaml.Node, v reflect.Value, path str
 
 func (d *decoder) mapping(file string, n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag, depth int) {
 	if n.Kind != yaml.MappingNode {
-		d.fail(file, n, path, "", "want a mapping, found %s", describe(n))
+		d.fail(file, n, path, "", "want a mapping, found %s", d.describe(path, n))
 		return
 	}
 	m := reflect.MakeMap(v.Type())
@@ -225,7 +225,7 @@ func (d *decoder) free(file string, n *yaml.Node, path string, depth int) any {
 	}
 	var x any
 	if err := n.Decode(&x); err != nil {
-		d.fail(file, n, path, "", "%s can't be read", describe(n))
+		d.fail(file, n, path, "", "%s can't be read", d.describe(path, n))
 	}
 	switch t := x.(type) {
 	case time.Time: // YAML's own date type; JSON has none
@@ -234,6 +234,16 @@ func (d *decoder) free(file string, n *yaml.Node, path string, depth int) any {
 		return int64(t)
 	}
 	return x
+}
+
+// secret tells whether what stands at a path may be secret, and is not quoted.
+func secret(path string) bool { return strings.HasPrefix(path, "spec.join.token") }
+
+func (d *decoder) describe(path string, n *yaml.Node) string {
+	if n.Kind == yaml.ScalarNode && secret(path) {
+		return "a single value"
+	}
+	return describe(n)
 }
 
 func describe(n *yaml.Node) string {

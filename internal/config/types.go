@@ -275,13 +275,6 @@ type Join struct {
 	WaitReady             Duration `yaml:"waitReady" doc:"How long to wait for the node to be Ready; 0 doesn't wait. Default 10m."`
 }
 
-// Token is the source of the token document.
-type Token struct {
-	File    string `yaml:"file" doc:"A file that holds a token document."`
-	Value   string `yaml:"value" doc:"A token document inline."`
-	Command string `yaml:"command" doc:"The text of a kubeadm join command, as kubeadm token create --print-join-command prints it. It is parsed, never executed."`
-}
-
 // Duration is a time span in Go's notation (90s, 10m); a bare 0 is allowed.
 type Duration struct {
 	time.Duration

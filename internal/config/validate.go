@@ -227,6 +227,7 @@ func (k *checker) kubelet(s *Spec) {
 		if !labelValue.MatchString(v) {
 			k.bad(at, "", "%q is not a label value", v)
 		}
+		k.ownLabel(s, at, key)
 	}
 	for i, t := range s.Kubelet.Taints {
 		at := fmt.Sprintf("spec.kubelet.taints[%d]", i)
@@ -290,21 +291,8 @@ func (k *checker) files(s *Spec) {
 
 func (k *checker) join(s *Spec) {
 	j := &s.Join
-	var sources []string
-	for _, x := range [][2]string{{"file", j.Token.File}, {"value", j.Token.Value}, {"command", j.Token.Command}} {
-		if x[1] != "" {
-			sources = append(sources, x[0])
-		}
-	}
-	switch {
-	case len(sources) == 0:
-		k.bad("spec.join.token", "for example file: /etc/nodeagent/join-command, which holds what kubeadm token create --print-join-command prints", "names no source for the join token")
-	case len(sources) > 1:
-		k.bad("spec.join.token", "keep one", "names %d sources: %s", len(sources), strings.Join(sources, " and "))
-	}
-	if j.Token.File != "" {
-		k.absolute("spec.join.token.file", j.Token.File)
-	}
+	k.token(&j.Token)
+	k.shredded(s)
 	if j.Endpoint != "" {
 		if host, port, err := net.SplitHostPort(j.Endpoint); err != nil || host == "" || port == "" {
 			k.bad("spec.join.endpoint", "such as cp.example:6443", "%q is not host:port", j.Endpoint)

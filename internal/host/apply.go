@@ -71,8 +71,12 @@ func (l *Linux) apply(ctx context.Context, c change.Change, progress func(string
 		return l.applyWaitRoute(ctx, c, progress)
 	case change.FetchToken:
 		return l.applyFetchToken(ctx, c, progress)
+	case change.DropToken:
+		return l.applyDropToken(ctx, c, progress)
 	case change.Join:
 		return l.applyJoin(ctx, c, progress)
+	case change.LabelNode:
+		return l.applyLabelNode(ctx, c, progress)
 	case change.WaitReady:
 		return l.applyWaitReady(ctx, c, progress)
 	case change.RunHook:

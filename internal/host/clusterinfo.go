@@ -33,7 +33,14 @@ const (
 type trouble struct {
 	*fail.Error
 	patience time.Duration // 0: waiting doesn't help
+	token    bool          // it is the token: another one may do
 }
+
+// badToken is the error of a token that the cluster doesn't know.
+type badToken struct{ err *fail.Error }
+
+func (b badToken) Error() string { return b.err.Error() }
+func (b badToken) Unwrap() error { return b.err }
 
 func giveUp(hint, format string, a ...any) *trouble {
 	return &trouble{Error: fail.New(fail.Step, hint, format, a...)}
@@ -58,6 +65,9 @@ func (l *Linux) reachCluster(ctx context.Context, t target, limit time.Duration,
 		}
 		wait := pause.NextBackOff()
 		if left := min(tr.patience, limit) - time.Since(start); left < wait {
+			if tr.token {
+				return badToken{tr.Error}
+			}
 			return tr.Error
 		}
 		if text := tr.Error.Error(); text != said {
@@ -198,7 +208,12 @@ const another = "make a new one: kubeadm token create --print-join-command"
 
 func unknownToken(t target) *trouble {
 	id, _, _ := strings.Cut(t.token, ".")
-	return giveUp(another, "the cluster at %s doesn't know the token with id %s: it has expired or never existed there", t.endpoint, id)
+	tr := giveUp(another, "the cluster at %s doesn't know the token with id %s: it has expired or never existed there", t.endpoint, id)
+	tr.token = true
+	if t.fresh {
+		tr.patience = patienceToken
+	}
+	return tr
 }
 
 func verdict(t target, info clusterinfo.Info, known knows) *trouble {
@@ -207,7 +222,9 @@ func verdict(t target, info clusterinfo.Info, known knows) *trouble {
 	case clusterinfo.NotThere, clusterinfo.Unreadable:
 		return giveUp("`kubeadm init phase bootstrap-token` on the control plane makes it anew", "cluster-info at %s holds no kubeconfig with a CA", t.endpoint)
 	case clusterinfo.WrongSecret:
-		return giveUp(another, "the cluster at %s knows the token's id %s, but with another secret part: the token was mistyped, or this is another cluster", t.endpoint, id)
+		tr := giveUp(another, "the cluster at %s knows the token's id %s, but with another secret part: the token was mistyped, or this is another cluster", t.endpoint, id)
+		tr.token = true
+		return tr
 	case clusterinfo.WrongCA:
 		return giveUp("if the cluster is the right one, take the pin from `kubeadm token create --print-join-command`; if it isn't, somebody else answers there",
 			"the CA of the cluster at %s is not the pinned one: it has %s, pinned is %s", t.endpoint, strings.Join(info.Pins, ", "), strings.Join(t.pins, ", "))

@@ -270,6 +270,11 @@ func syncDir(dir string) error {
 // applyRemoveFile removes a file, and directories that were made for it and are
 // empty now.
 func (l *Linux) applyRemoveFile(ctx context.Context, c change.RemoveFile, _ func(string)) error {
+	if c.Shred {
+		if err := shred(c.Path); err != nil {
+			return err
+		}
+	}
 	if err := unlink(c.Path); err != nil {
 		return err
 	}

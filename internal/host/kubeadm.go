@@ -2,9 +2,7 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -28,40 +26,6 @@ const (
 	DiscoveryPath = runDir + "/discovery.conf"
 )
 
-// applyFetchToken reads the token document into memory.
-func (l *Linux) applyFetchToken(_ context.Context, c change.FetchToken, progress func(string)) error {
-	text := []byte(c.Inline)
-	if c.File != "" {
-		b, err := l.ReadFile(c.File)
-		if errors.Is(err, fs.ErrNotExist) {
-			return fail.New(fail.Step, "put the output of `kubeadm token create --print-join-command` there", "the join token's file %s does not exist", c.File)
-		}
-		if err != nil {
-			return fail.Wrap(fail.Step, err, "", "the join token can't be read")
-		}
-		text = b
-	}
-	d, err := token.Parse(text)
-	if err != nil {
-		if c.File != "" {
-			err = fail.Wrap(fail.KindOf(err), err, fail.HintOf(err), "%s", c.File)
-		}
-		return err
-	}
-	if now := time.Now(); d.Expired(now) {
-		return expired(d.Expiration, now)
-	}
-	if len(d.Ignored) > 0 {
-		progress("not used from the token document, since the configuration decides it: " + strings.Join(d.Ignored, ", "))
-	}
-	l.credential = &d
-	return nil
-}
-
-func expired(at, now time.Time) error {
-	return fail.New(fail.Step, "make a new one: kubeadm token create --print-join-command", "the join token expired on %s; this host's clock says %s", stamp(at), stamp(now))
-}
-
 // applyJoin runs kubeadm join. Before that it looks at the cluster itself, so
 // that each thing that can be wrong gets its own sentence at once.
 func (l *Linux) applyJoin(ctx context.Context, c change.Join, progress func(string)) (err error) {
@@ -69,6 +33,11 @@ func (l *Linux) applyJoin(ctx context.Context, c change.Join, progress func(stri
 		return fail.New(fail.Step, "run nodeagent up again", "no join token is held")
 	}
 	d := *l.credential
+	defer func() {
+		if err != nil {
+			l.dropAfterFailure(ctx, progress)
+		}
+	}()
 	// Whatever a program printed, a token never leaves.
 	tell := func(s string) { progress(d.Redact(s)) }
 	defer func() {
@@ -92,7 +61,15 @@ func (l *Linux) applyJoin(ctx context.Context, c change.Join, progress func(stri
 		}
 	}
 	if err := l.reachCluster(ctx, t, c.Timeout, tell); err != nil {
-		return err
+		if d, err = l.anotherToken(ctx, d, err, tell); err != nil {
+			return err
+		}
+		if t, err = l.targetOf(c, d); err != nil {
+			return err
+		}
+		if err := l.reachCluster(ctx, t, c.Timeout, tell); err != nil {
+			return err
+		}
 	}
 	defer os.Remove(JoinPath)
 	defer os.Remove(DiscoveryPath)
@@ -120,11 +97,12 @@ type target struct {
 	token    string
 	user     bool // the document's kubeconfig has a user of its own
 	whole    []byte
+	fresh    bool // made a moment ago: not every API server may know it yet
 }
 
 // targetOf lets the configuration win over the document.
 func (l *Linux) targetOf(c change.Join, d token.Document) (target, error) {
-	t := target{endpoint: c.Endpoint, token: d.Token, whole: d.Kubeconfig, user: len(d.Kubeconfig) > 0}
+	t := target{endpoint: c.Endpoint, token: d.Token, whole: d.Kubeconfig, user: len(d.Kubeconfig) > 0, fresh: l.source.Mint != nil}
 	if t.endpoint == "" {
 		t.endpoint = d.Endpoint
 	}

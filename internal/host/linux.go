@@ -6,6 +6,8 @@ import (
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 
+	"nodeagent/internal/change"
+	"nodeagent/internal/join/mint"
 	"nodeagent/internal/join/token"
 )
 
@@ -20,7 +22,9 @@ type Linux struct {
 
 	systemd *systemd.Conn
 
-	credential *token.Document // the join token, in memory only
+	credential *token.Document   // the join token, in memory only
+	source     change.FetchToken // where it came from
+	record     string            // where what it leaves is noted: mint.RecordPath
 }
 
 // Stats counts what a run asked of other programs.
@@ -30,7 +34,7 @@ type Stats struct {
 }
 
 // New returns the live host.
-func New() *Linux { return &Linux{root: "/", seen: map[string]any{}} }
+func New() *Linux { return &Linux{root: "/", seen: map[string]any{}, record: mint.RecordPath} }
 
 // At returns a view of the files below root, which is not a running system.
 func At(root string) *Linux { return &Linux{root: root, seen: map[string]any{}} }

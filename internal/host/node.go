@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -138,10 +139,11 @@ func firstCertificate(b []byte) *x509.Certificate {
 	}
 }
 
-// apiClient speaks to one API server with a client certificate. There's no
-// proxy: the API server is reached as kubelet reaches it.
+// apiClient speaks to one API server with a client certificate or a bearer
+// token. There's no proxy: the API server is reached as kubelet reaches it.
 type apiClient struct {
 	server string
+	bearer string
 	http   *http.Client
 }
 
@@ -150,23 +152,28 @@ func newAPIClient(k kubeconfig.Config) (*apiClient, error) {
 	if !roots.AppendCertsFromPEM(k.CA) {
 		return nil, errors.New("no CA")
 	}
-	pair, err := tls.X509KeyPair(k.Cert, k.Key)
-	if err != nil {
-		return nil, err
+	conf := &tls.Config{RootCAs: roots, ServerName: k.ServerName, MinVersion: tls.VersionTLS12}
+	if len(k.Cert) > 0 || k.Token == "" {
+		pair, err := tls.X509KeyPair(k.Cert, k.Key)
+		if err != nil {
+			return nil, err
+		}
+		conf.Certificates = []tls.Certificate{pair}
 	}
-	return &apiClient{server: strings.TrimSuffix(k.Server, "/"), http: &http.Client{Transport: &http.Transport{
-		TLSClientConfig:       &tls.Config{RootCAs: roots, ServerName: k.ServerName, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+	return &apiClient{server: strings.TrimSuffix(k.Server, "/"), bearer: k.Token, http: &http.Client{Transport: &http.Transport{
+		TLSClientConfig:       conf,
 		TLSHandshakeTimeout:   nodeGetLimit,
 		ResponseHeaderTimeout: 10 * time.Second,
 		IdleConnTimeout:       10 * time.Second,
 		ForceAttemptHTTP2:     false, // a watch has a connection of its own anyway, and HTTP/1.1 shows its end at once
-	}}}, nil
+	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
 }
 
 // statusError is an answer of the API server other than 200.
 type statusError struct {
-	code int
-	text string
+	code  int
+	text  string
+	after time.Duration // Retry-After
 }
 
 func (e *statusError) Error() string {
@@ -175,30 +182,46 @@ func (e *statusError) Error() string {
 
 // open sends a GET and returns the body of a 200.
 func (a *apiClient) open(ctx context.Context, path string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.server+path, nil)
+	return a.send(ctx, http.MethodGet, path, "", nil)
+}
+
+// send returns the body of an answer that says yes; any other is a statusError.
+func (a *apiClient) send(ctx context.Context, method, path, contentType string, content []byte) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, a.server+path, bytes.NewReader(content))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "nodeagent")
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	if a.bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+a.bearer)
+	}
 	resp, err := a.http.Do(req)
 	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
-			err = u.Err
-		}
-		return nil, fmt.Errorf("the API server at %s doesn't answer: %w", a.server, err)
+		return nil, fmt.Errorf("the API server at %s doesn't answer: %w", a.server, unwrapURL(err))
 	}
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 		_, text := nodestatus.StatusText(b)
 		if text == "" {
 			text = http.StatusText(resp.StatusCode)
 		}
-		return nil, &statusError{resp.StatusCode, text}
+		return nil, &statusError{resp.StatusCode, text, retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	}
 	return resp.Body, nil
+}
+
+// write sends content and drops the answer.
+func (a *apiClient) write(ctx context.Context, method, path, contentType string, content []byte) error {
+	body, err := a.send(ctx, method, path, contentType, content)
+	if err == nil {
+		body.Close()
+	}
+	return err
 }
 
 func (a *apiClient) get(ctx context.Context, path string) ([]byte, error) {

@@ -145,7 +145,7 @@ func (w *readyWatch) follow(ctx context.Context) error {
 			if e.Code == http.StatusGone {
 				return errAgain
 			}
-			return &statusError{e.Code, e.Text}
+			return &statusError{code: e.Code, text: e.Text}
 		case e.Type == "DELETED":
 			w.seen(nodestatus.Status{Unmet: nodestatus.NotRegistered})
 		case e.Type == "ADDED" || e.Type == "MODIFIED":

@@ -83,6 +83,9 @@ type View interface {
 	ClusterNetwork(ctx context.Context) (ClusterNetwork, error)
 	// Node reads this host's own Node object with /etc/kubernetes/kubelet.conf.
 	Node(ctx context.Context, name string) (Node, error)
+	// Credential is the path of a systemd credential: this service's own, or the
+	// machine's; there may be nothing.
+	Credential(name string) string
 	// TokenHeld tells whether a join token is held in memory by this run.
 	TokenHeld() bool
 }

@@ -81,6 +81,12 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 		p.Changes = append(p.Changes, c)
 	}
 	p.Changes = append(p.Changes, j, markerFile(), done())
+	switch t := spec.Join.Token; { // it has done its work
+	case t.Kubeconfig != nil:
+		p.Changes = append(p.Changes, change.DropToken{Kubeconfig: t.Kubeconfig.File})
+	case t.GuestInfo != "":
+		p.Changes = append(p.Changes, change.DropToken{GuestInfo: t.GuestInfo})
+	}
 	return p
 }
 

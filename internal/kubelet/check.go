@@ -66,7 +66,7 @@ func Check(spec config.Spec) []Problem {
 	}
 	sort.Strings(labels)
 	for _, key := range labels {
-		if text, hint := nodelabel.Check(key); text != "" {
+		if text, hint := nodelabel.Check(key); text != "" && spec.Join.Token.Kubeconfig == nil {
 			bad("spec.kubelet.labels."+key, hint, "%s", text)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
+	"nodeagent/internal/kubelet/nodelabel"
 )
 
 // gone are kubelet's flags that a release has removed: kubelet ends with
@@ -57,7 +58,7 @@ var owned = map[string]string{
 }
 
 // Flags are the flags that kubeadm is asked to give to kubelet, in a stable
-// order.
+// order. Labels that a node may not give itself are set after the join.
 func Flags(spec config.Spec) []change.NameValue {
 	var out []change.NameValue
 	for _, a := range spec.Kubelet.ExtraArgs {
@@ -65,7 +66,9 @@ func Flags(spec config.Spec) []change.NameValue {
 	}
 	var labels []string
 	for k, v := range spec.Kubelet.Labels {
-		labels = append(labels, k+"="+v)
+		if nodelabel.Own(k) {
+			labels = append(labels, k+"="+v)
+		}
 	}
 	if len(labels) > 0 {
 		sort.Strings(labels)

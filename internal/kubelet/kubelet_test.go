@@ -160,11 +160,15 @@ func TestWhatKubeletWouldDieOfStopsBeforeTheJoin(t *testing.T) {
 		"a provider's placeholder":         {func(s *config.Spec) { s.Kubelet.ExtraArgs = []config.Arg{{Name: "node-ip", Value: "NODE_IP"}} }, nil, "placeholder", kind(fail.Usage)},
 		"a provider id's placeholder":      {func(s *config.Spec) { s.Kubelet.ProviderID = "PROVIDER_ID" }, nil, "placeholder", kind(fail.Usage)},
 		"a label a node can't give itself": {func(s *config.Spec) { s.Kubelet.Labels = map[string]string{"node-role.kubernetes.io/worker": ""} }, nil, "NodeRestriction", kind(fail.Usage)},
-		"swap stays, kubelet isn't told":   {func(s *config.Spec) { s.Swap.Mode = "keep" }, nil, "swap is in use", kind(fail.Usage)},
-		"swap stays, kubelet refuses it":   {func(s *config.Spec) { s.Swap.Mode, s.Kubelet.Config = "keep", map[string]any{"failSwapOn": true} }, nil, "failSwapOn", kind(fail.Usage)},
-		"swap stays, kubelet is told":      {func(s *config.Spec) { s.Swap.Mode, s.Kubelet.Config = "keep", map[string]any{"failSwapOn": false} }, nil, "", nil},
-		"the patch as a file of its own":   {func(s *config.Spec) { s.Files = []config.File{{Path: PatchPath}} }, nil, "is made from spec.kubelet.config", kind(fail.Usage)},
-		"a file that kubeadm writes":       {func(s *config.Spec) { s.Files = []config.File{{Path: "/etc/kubernetes/pki/ca.crt"}} }, nil, "kubeadm join writes /etc/kubernetes/pki/ca.crt itself", kind(fail.Usage)},
+		"such a label, and a kubeconfig": {func(s *config.Spec) {
+			s.Kubelet.Labels = map[string]string{"node-role.kubernetes.io/worker": ""}
+			s.Join.Token = config.Token{Kubeconfig: &config.TokenKubeconfig{File: "/k"}}
+		}, nil, "", nil},
+		"swap stays, kubelet isn't told": {func(s *config.Spec) { s.Swap.Mode = "keep" }, nil, "swap is in use", kind(fail.Usage)},
+		"swap stays, kubelet refuses it": {func(s *config.Spec) { s.Swap.Mode, s.Kubelet.Config = "keep", map[string]any{"failSwapOn": true} }, nil, "failSwapOn", kind(fail.Usage)},
+		"swap stays, kubelet is told":    {func(s *config.Spec) { s.Swap.Mode, s.Kubelet.Config = "keep", map[string]any{"failSwapOn": false} }, nil, "", nil},
+		"the patch as a file of its own": {func(s *config.Spec) { s.Files = []config.File{{Path: PatchPath}} }, nil, "is made from spec.kubelet.config", kind(fail.Usage)},
+		"a file that kubeadm writes":     {func(s *config.Spec) { s.Files = []config.File{{Path: "/etc/kubernetes/pki/ca.crt"}} }, nil, "kubeadm join writes /etc/kubernetes/pki/ca.crt itself", kind(fail.Usage)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := worldWith(c.files), spec()
@@ -270,7 +274,7 @@ func TestK2FlagsOfTheAdministratorThatAreGoneAreTakenOut(t *testing.T) {
 func TestFlagsForKubeletAreInAStableOrder(t *testing.T) {
 	s := spec()
 	s.Kubelet.ExtraArgs = []config.Arg{{Name: "node-ip", Value: "192.0.2.10"}, {Name: "v", Value: "2"}}
-	s.Kubelet.Labels = map[string]string{"type": "physical", "a/b": "", "zone": "1"}
+	s.Kubelet.Labels = map[string]string{"type": "physical", "a/b": "", "zone": "1", "node-role.kubernetes.io/worker": ""}
 	require.Equal(t, []change.NameValue{{Name: "node-ip", Value: "192.0.2.10"}, {Name: "v", Value: "2"}, {Name: "node-labels", Value: "a/b=,type=physical,zone=1"}}, Flags(s))
 	require.Empty(t, Flags(spec()))
 }

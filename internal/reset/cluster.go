@@ -12,6 +12,7 @@ import (
 
 	"nodeagent/internal/change"
 	"nodeagent/internal/host"
+	"nodeagent/internal/join/mint"
 )
 
 const (
@@ -168,6 +169,21 @@ func (p *planner) leave(_ Deed, c change.Join) verdict {
 	}
 	if !k.network.Empty() {
 		v.add(1, change.CleanNetwork(k.network))
+	}
+	return v
+}
+
+// undoToken takes away what a token has left at its source. One in guestinfo
+// that no join has used stays there; only its record goes.
+func (p *planner) undoToken() verdict {
+	var v verdict
+	acts, warnings := p.f.Token.Changes(p.f.Joined)
+	v.left = warnings
+	for _, c := range acts {
+		v.add(1, c)
+	}
+	if p.f.Token.Exists && len(acts) == 0 {
+		v.add(1, change.RemoveFile{Path: mint.RecordPath, What: "forget the join token of an earlier run"})
 	}
 	return v
 }

@@ -13,6 +13,7 @@ import (
 	"nodeagent/internal/config"
 	"nodeagent/internal/firewall/port"
 	"nodeagent/internal/host"
+	"nodeagent/internal/join/credential"
 	"nodeagent/internal/prereq/archive"
 	"nodeagent/internal/prereq/pgpkey"
 	"nodeagent/internal/prereq/rpmspec"
@@ -44,6 +45,8 @@ type Facts struct {
 	Archives  map[string]archive.Marker
 	Mounts    []host.Mount
 	Cluster   cluster
+	Token     credential.Left // what a join token has left
+	Joined    bool
 	// Modified is when the newest of the step's files was last written, in µs.
 	Modified int64
 }
@@ -185,6 +188,12 @@ func (o observer) deed(d Deed) (err error) {
 				o.f.IPTables, err = o.v.IPTables(o.ctx)
 			} else {
 				o.f.Firewalld, err = o.v.Firewalld(o.ctx)
+			}
+		case change.FetchToken:
+			var n host.Node
+			if n, err = o.v.Node(o.ctx, ""); err == nil {
+				o.f.Joined = n.Joined
+				o.f.Token, err = credential.ReadLeft(o.v)
 			}
 		case change.Join:
 			err = o.cluster(d, c)
@@ -375,6 +384,8 @@ func (p *planner) undo(d Deed) verdict {
 		return p.leave(d, c)
 	case change.RunHook:
 		return p.undoHook(c)
+	case change.FetchToken:
+		return p.undoToken()
 	}
 	return verdict{} // it waited, or looked: nothing to take back
 }

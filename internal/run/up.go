@@ -269,6 +269,10 @@ func allowed(c change.Change, planned change.Plan) error {
 	return fail.Wrap(fail.Safety, errMoved, "look at: nodeagent plan", "%s was not in the plan shown at the start", c.Summary())
 }
 
+// patient are kinds that have an effect, and spend most of their time waiting
+// for a cluster: they end early, and leave what the next run takes up.
+var patient = []string{"Join", "FetchToken", "DropToken", "LabelNode"}
+
 // apply carries out one change between two lines of the journal.
 func (r *runner) apply(ctx context.Context, step string, c change.Change) error {
 	start := r.opts.Now()
@@ -288,7 +292,7 @@ func (r *runner) apply(ctx context.Context, step string, c change.Change) error 
 	r.dirty = true
 	// An effect that has begun runs to its end; only waits are cut short.
 	applyCtx := ctx
-	if c.Class() != change.Wait && change.Kind(c) != "Join" {
+	if c.Class() != change.Wait && !slices.Contains(patient, change.Kind(c)) {
 		applyCtx = context.WithoutCancel(ctx)
 	}
 	err = r.host.Apply(applyCtx, c, func(text string) {

@@ -96,10 +96,11 @@ func (w *World) apply(c change.Change) error {
 			w.LateRoute = nil
 		}
 	case change.FetchToken:
-		if w.TokenDoc == "" {
-			return fail.New(fail.Step, "", "there is no token")
-		}
-		w.token = true
+		return w.fetchToken(c)
+	case change.DropToken:
+		return w.dropToken()
+	case change.LabelNode:
+		return w.labelNode(c)
 	case change.Join:
 		return w.join(c)
 	case change.WaitReady:
@@ -309,6 +310,7 @@ func (w *World) join(c change.Join) error {
 	}
 	w.put("/var/lib/kubelet/kubeadm-flags.env", fmt.Sprintf("KUBELET_KUBEADM_ARGS=%q\n", strings.Join(flags, " ")))
 	w.NodeObject.Joined, w.NodeObject.Name = true, c.NodeName
+	w.register(c.KubeletArgs)
 	w.populate()
 	if u, ok := w.UnitStates["kubelet.service"]; ok {
 		u.ActiveState = "active"

@@ -76,6 +76,7 @@ func (w *World) applyReset(c change.Change) error {
 		if _, ok := w.Files[host.KubeletConf]; !ok {
 			n := &w.NodeObject
 			n.Joined, n.Reached, n.Ready, n.Name = false, false, false, ""
+			n.Labels = nil
 		}
 	case change.CleanNetwork:
 		w.Cluster = w.Cluster.Without(host.ClusterNetwork(c))

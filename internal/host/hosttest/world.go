@@ -58,7 +58,9 @@ type World struct {
 	Net        host.Network
 	LateRoute  *host.Route // appears when the route is awaited
 	NodeObject host.Node
-	TokenDoc   string // what fetching the token yields; empty: nothing there
+	TokenDoc   string   // what fetching the token yields; empty: nothing there
+	Minted     []string // ids of the tokens that were made on the cluster
+	Spent      []string // keys of guestinfo that were overwritten
 	PodsRun    []string
 	Needs      map[string]string // package → another that needs it
 	Cluster    host.ClusterNetwork
@@ -200,6 +202,14 @@ func (w *World) String() string {
 	line("cluster network %v", w.Cluster)
 	line("routes %v", w.Net.Defaults)
 	line("node joined=%v ready=%v", w.NodeObject.Joined, w.NodeObject.Ready)
+	if w.NodeObject.Joined {
+		for _, k := range sorted(w.NodeObject.Labels) {
+			line("node label %s=%s", k, w.NodeObject.Labels[k])
+		}
+	}
+	for _, id := range w.Minted {
+		line("token %s", id)
+	}
 	return b.String()
 }
 

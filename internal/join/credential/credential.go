@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 
 // Public is what a token document says without its secret.
 type Public struct {
-	Source       string    `json:"source"` // file, value, command, none
+	Source       string    `json:"source"` // as in spec.join.token, or none
 	File         string    `json:"file,omitempty"`
 	Exists       bool      `json:"exists"`
 	Mode         string    `json:"mode,omitempty"`    // of the file
@@ -30,24 +31,49 @@ type Public struct {
 	Expires      time.Time `json:"expires,omitzero"`
 	Expired      bool      `json:"expired,omitempty"`
 	Ignored      []string  `json:"ignored,omitempty"`
+	// Deferred is set when only fetching it tells what is in it.
+	Deferred bool   `json:"deferred,omitempty"`
+	Needs    Source `json:"needs,omitzero"`
 }
 
 // Usable tells whether the document is there and good.
-func (p Public) Usable() bool { return p.Exists && p.Problem == "" && !p.Expired }
+func (p Public) Usable() bool { return p.Exists && p.Problem == "" && !p.Expired && !p.Deferred }
 
 // Read looks at the token document of a configuration and keeps nothing secret.
 func Read(v host.View, spec config.Spec) (Public, error) {
 	t := spec.Join.Token
 	p := Public{Source: "none"}
 	var text []byte
+	file := t.File
+	switch names := t.Named(); {
+	case len(names) == 0:
+		return p, nil
+	default:
+		p.Source = names[0]
+	}
 	switch {
-	case t.File != "":
-		p.Source, p.File = "file", t.File
-		info, err := v.Stat(t.File)
+	case t.HTTPS != nil, t.GuestInfo != "", t.Kubeconfig != nil:
+		var err error
+		p.Exists, p.Deferred = true, true
+		p.Needs, err = readSource(v, spec, &p)
+		return p, err
+	case t.Credential != "" && !v.Live(): // a tree of files is given none
+		p.Exists, p.Deferred = true, true
+		return p, nil
+	case t.Credential != "":
+		file = v.Credential(t.Credential)
+	case t.Value != "":
+		text = []byte(t.Value)
+	case t.Command != "":
+		text = []byte(t.Command)
+	}
+	if file != "" {
+		p.File = file
+		info, err := v.Stat(file)
 		if err != nil {
 			return p, err
 		}
-		text, err = v.ReadFile(t.File)
+		text, err = v.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			return p, nil
 		}
@@ -55,12 +81,6 @@ func Read(v host.View, spec config.Spec) (Public, error) {
 			return p, err
 		}
 		p.Mode = host.Octal(info.Mode)
-	case t.Value != "":
-		p.Source, text = "value", []byte(t.Value)
-	case t.Command != "":
-		p.Source, text = "command", []byte(t.Command)
-	default:
-		return p, nil
 	}
 	p.Exists = true
 	d, err := token.Parse(text)
@@ -86,7 +106,9 @@ func Read(v host.View, spec config.Spec) (Public, error) {
 type Facts struct {
 	Joined   bool   `json:"joined"`
 	Held     bool   `json:"held"` // by this very run
+	NodeName string `json:"nodeName,omitempty"`
 	Document Public `json:"document"`
+	Left     Left   `json:"left,omitzero"`
 }
 
 // Observe looks at the document, unless nobody needs it any more.
@@ -96,8 +118,14 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 		return Facts{}, err
 	}
 	f := Facts{Joined: node.Joined, Held: v.TokenHeld()}
-	if f.Joined || f.Held {
+	if f.Held {
 		return f, nil
+	}
+	if f.Left, err = ReadLeft(v); err != nil || f.Joined {
+		return f, err
+	}
+	if f.NodeName, err = name(v, spec); err != nil {
+		return f, err
 	}
 	f.Document, err = Read(v, spec)
 	return f, err
@@ -106,7 +134,11 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 // Plan fetches the token on a host that hasn't joined.
 func Plan(spec config.Spec, f Facts) change.Plan {
 	var p change.Plan
-	if f.Joined || f.Held {
+	if f.Held {
+		return p
+	}
+	p.Changes, p.Warnings = f.Left.Changes(f.Joined)
+	if f.Joined {
 		return p
 	}
 	d := f.Document
@@ -125,6 +157,8 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	switch {
 	case d.Source == "none":
 		p.Warnings = append(p.Warnings, "the configuration names no source for the join token")
+	case !d.Exists && d.Source == "credential":
+		block(fail.Step, host.CredentialHint(spec.Join.Token.Credential), "there is no systemd credential %s: %s does not exist", spec.Join.Token.Credential, d.File)
 	case !d.Exists:
 		block(fail.Step, "put the output of `kubeadm token create --print-join-command` there", "the join token's file %s does not exist", where)
 	case d.Problem != "":
@@ -132,36 +166,46 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	case d.Expired:
 		block(fail.Step, "make a new one: kubeadm token create --print-join-command", "%s: the join token expired on %s", where, d.Expires.UTC().Format(time.RFC3339))
 	}
+	d.Needs.judge(spec, block)
 	if len(p.Blocked) > 0 {
+		p.Changes = nil
 		return p
 	}
+	p.Warnings = append(p.Warnings, d.Needs.warn()...)
 	if d.Mode != "" && d.Mode[len(d.Mode)-1] != '0' {
 		p.Warnings = append(p.Warnings, d.File+" (mode "+d.Mode+") can be read by every user of this host, and whoever reads it can join a node; chmod 600 it")
 	}
 	if len(d.Ignored) > 0 {
 		p.Warnings = append(p.Warnings, "not used from the token document, since the configuration decides it: "+strings.Join(d.Ignored, ", "))
 	}
-	p.Changes = []change.Change{change.FetchToken{File: spec.Join.Token.File, Inline: inline(spec)}}
+	p.Changes = append(p.Changes, fetch(spec, f.NodeName))
 	return p
 }
 
-func inline(spec config.Spec) string {
-	if spec.Join.Token.Value != "" {
-		return spec.Join.Token.Value
+// name is the name that the node gets.
+func name(v host.View, spec config.Spec) (string, error) {
+	if spec.Hostname != "" {
+		return spec.Hostname, nil
 	}
-	return spec.Join.Token.Command
+	s, err := v.System()
+	if errors.Is(err, host.ErrUnobservable) {
+		err = nil
+	}
+	return strings.ToLower(strings.TrimSpace(s.Hostname)), err
 }
 
-// Later tells whether the document may be written by an earlier part of the
-// same run, so that what is there now says nothing.
+// Later tells whether what the source needs may come from an earlier part of
+// the same run, so that what is there now says nothing.
 func Later(spec config.Spec) bool {
-	if spec.Join.Token.File == "" {
-		return false
+	t := spec.Join.Token
+	if t.GuestInfo != "" && len(spec.Packages.Install) > 0 {
+		return true
 	}
+	names := t.Files()
 	for _, f := range spec.Files {
-		if f.Path == spec.Join.Token.File {
+		if slices.Contains(names, f.Path) {
 			return true
 		}
 	}
-	return len(spec.Hooks.PreJoin) > 0
+	return len(names) > 0 && len(spec.Hooks.PreJoin) > 0
 }

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"nodeagent/internal/join/token"
 )
 
 // Config is what the current context says. A file that is named rather than
@@ -23,6 +26,34 @@ type Config struct {
 	Key        []byte
 	KeyFile    string
 	Token      string // bearer token; never shown
+	TokenFile  string
+	// Foreign is how the user authenticates otherwise: a program or a password,
+	// which nothing here uses.
+	Foreign string
+}
+
+// Direct tells whether the server is an address that any host can join by: it
+// is neither this host itself, nor behind a path of somebody's proxy.
+func (c Config) Direct() bool {
+	u, err := url.Parse(c.Server)
+	return err == nil && !token.Loopback(u.Hostname()) && strings.Trim(u.Path, "/") == ""
+}
+
+// Access tells why the user of a kubeconfig can't be used for requests, and the
+// next action; both are empty when it can.
+func (c Config) Access() (text, hint string) {
+	cert, key := len(c.Cert) > 0 || c.CertFile != "", len(c.Key) > 0 || c.KeyFile != ""
+	switch {
+	case c.Foreign != "":
+		return "authenticates with " + c.Foreign, "give one with a client certificate or a token in it, such as a service account's: no program is run and no password is sent"
+	case cert != key:
+		return "has a client certificate without its key, or a key without its certificate", "both have to be in it"
+	case !cert && c.Token == "" && c.TokenFile == "":
+		return "has no user with a client certificate or a token", "make one for the account that may make tokens: packaging/rbac/token-minter.yaml says how"
+	case len(c.CA) == 0 && c.CAFile == "":
+		return "has no CA (certificate-authority-data), so anybody could pose as the API server", "take certificate-authority-data from the cluster's admin.conf"
+	}
+	return "", ""
 }
 
 // Host is host:port of the server, with the port that its scheme implies.
@@ -69,11 +100,15 @@ func Parse(b []byte) (Config, error) {
 		Users []struct {
 			Name string `json:"name"`
 			User struct {
-				CertData string `json:"client-certificate-data"`
-				CertFile string `json:"client-certificate"`
-				KeyData  string `json:"client-key-data"`
-				KeyFile  string `json:"client-key"`
-				Token    string `json:"token"`
+				CertData  string    `json:"client-certificate-data"`
+				CertFile  string    `json:"client-certificate"`
+				KeyData   string    `json:"client-key-data"`
+				KeyFile   string    `json:"client-key"`
+				Token     string    `json:"token"`
+				TokenFile string    `json:"tokenFile"`
+				Exec      *struct{} `json:"exec"`
+				Provider  *struct{} `json:"auth-provider"`
+				Username  string    `json:"username"`
 			} `json:"user"`
 		} `json:"users"`
 	}
@@ -107,6 +142,15 @@ func Parse(b []byte) (Config, error) {
 			continue
 		}
 		out.CertFile, out.KeyFile, out.Token = u.User.CertFile, u.User.KeyFile, u.User.Token
+		out.TokenFile = u.User.TokenFile
+		switch {
+		case u.User.Exec != nil:
+			out.Foreign = "a program (exec)"
+		case u.User.Provider != nil:
+			out.Foreign = "a plugin (auth-provider)"
+		case u.User.Username != "":
+			out.Foreign = "a password"
+		}
 		out.Cert = decode("client-certificate-data", u.User.CertData, &errs)
 		out.Key = decode("client-key-data", u.User.KeyData, &errs)
 	}

@@ -82,3 +82,33 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestAUserThatCannotBeUsedForRequestsSaysWhy(t *testing.T) {
+	pem := []byte("x")
+	for name, c := range map[string]struct {
+		config Config
+		want   string
+	}{
+		"a token":                {Config{CA: pem, Token: "t"}, ""},
+		"a token in a file":      {Config{CA: pem, TokenFile: "/t"}, ""},
+		"a certificate":          {Config{CAFile: "/ca", Cert: pem, Key: pem}, ""},
+		"a certificate in files": {Config{CA: pem, CertFile: "/c", KeyFile: "/k"}, ""},
+		"a program":              {Config{CA: pem, Token: "t", Foreign: "a program (exec)"}, "authenticates with a program (exec)"},
+		"half a certificate":     {Config{CA: pem, Cert: pem}, "without its key"},
+		"half a certificate too": {Config{CA: pem, Token: "t", KeyFile: "/k"}, "without its key"},
+		"nobody":                 {Config{CA: pem}, "has no user"},
+		"no CA":                  {Config{Token: "t"}, "has no CA"},
+	} {
+		text, hint := c.config.Access()
+		require.Equal(t, c.want == "", text == "", name)
+		require.Contains(t, text, c.want, name)
+		require.Equal(t, text == "", hint == "", name)
+	}
+}
+
+func TestAServerThatOtherHostsCannotJoinByIsKnown(t *testing.T) {
+	for server, want := range map[string]bool{"https://cp.example:6443": true, "https://cp.example/": true, "https://192.0.2.1": true, "https://[2001:db8::1]:6443": true,
+		"https://127.0.0.1:6443": false, "https://localhost:6443": false, "https://[::1]:6443": false, "https://rancher.example/k8s/clusters/c-1": false} {
+		require.Equal(t, want, Config{Server: server}.Direct(), server)
+	}
+}

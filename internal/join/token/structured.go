@@ -248,7 +248,7 @@ func kubeconfig(n *yaml.Node, whole []byte) (Document, error) {
 	case err != nil || len(ca) == 0:
 		return Document{}, bad("is a kubeconfig without an embedded CA (certificate-authority-data)")
 	case secret == "":
-		return Document{}, fail.New(fail.Step, "make a token with it on any machine: kubeadm token create --kubeconfig FILE --ttl 20m --print-join-command", "the token document is a kubeconfig whose user has no token")
+		return Document{}, fail.New(fail.Step, "name it as spec.join.token.kubeconfig, and nodeagent makes a token with it; or do that yourself: kubeadm token create --kubeconfig FILE --ttl 20m --print-join-command", "the token document is a kubeconfig whose user has no token")
 	}
 	u, err := url.Parse(cluster.Server)
 	if err != nil || u.Scheme != "https" || u.Host == "" {

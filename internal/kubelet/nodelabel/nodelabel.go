@@ -35,6 +35,12 @@ func Check(key string) (text, hint string) {
 	return text, hint
 }
 
+// Own tells whether a node may give itself a label.
+func Own(key string) bool {
+	text, _ := Check(key)
+	return text == ""
+}
+
 func within(namespace string, domains []string) bool {
 	return slices.ContainsFunc(domains, func(d string) bool { return namespace == d || strings.HasSuffix(namespace, "."+d) })
 }

@@ -15,5 +15,6 @@ func TestANodeMayNotGiveItselfLabelsOfKubernetes(t *testing.T) {
 		text, hint := Check(key)
 		require.Equal(t, allowed, text == "", key)
 		require.Equal(t, allowed, hint == "", key)
+		require.Equal(t, allowed, Own(key), key)
 	}
 }
