@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -9,28 +10,41 @@ import (
 // Secret names what others must not read in the configuration itself; empty
 // when nothing is.
 func (s Spec) Secret() string {
+	if all := s.Secrets(); len(all) > 0 {
+		return all[0]
+	}
+	return ""
+}
+
+// Secrets names everything that others must not read in the configuration
+// itself.
+func (s Spec) Secrets() (all []string) {
 	if s.Join.Token.Value != "" || s.Join.Token.Command != "" {
-		return "a join token"
+		all = append(all, "a join token")
 	}
 	for _, r := range s.Packages.Repositories {
-		for _, u := range append([]string{r.BaseURL}, r.GPGKeys...) {
-			if withPassword(u) {
-				return "the password of repository " + r.ID
-			}
+		if slices.ContainsFunc(append([]string{r.BaseURL}, r.GPGKeys...), withPassword) {
+			all = append(all, "the password of repository "+r.ID)
 		}
 	}
-	for _, a := range s.Runtime.Archives {
-		if withPassword(a.URL) {
-			return "the password of an archive's server"
+	if slices.ContainsFunc(s.Runtime.Archives, func(a Archive) bool { return withPassword(a.URL) }) {
+		all = append(all, "the password of an archive's server")
+	}
+	if withPassword(s.Proxy.HTTP) || withPassword(s.Proxy.HTTPS) {
+		all = append(all, "the password of the proxy")
+	}
+	for _, u := range s.Users {
+		if u.PasswordHash != "" {
+			all = append(all, "the password hash of user "+u.Name)
 		}
 	}
 	for _, f := range s.Files {
 		mode, err := strconv.ParseUint(f.Permissions, 8, 32)
 		if err == nil && mode&0o007 == 0 || strings.Contains(f.Content, "PRIVATE KEY-----") {
-			return "the secret content of " + f.Path
+			all = append(all, "the secret content of "+f.Path)
 		}
 	}
-	return ""
+	return all
 }
 
 func withPassword(s string) bool {
