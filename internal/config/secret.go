@@ -55,3 +55,24 @@ func withPassword(s string) bool {
 	_, ok := u.User.Password()
 	return ok
 }
+
+// NeededFiles are the files that the configuration reads on the host and
+// doesn't bring itself.
+func (s Spec) NeededFiles() (paths []string) {
+	brought := map[string]bool{"": true}
+	for _, f := range s.Files {
+		brought[f.Path] = true
+	}
+	add := func(path string) {
+		if !brought[path] {
+			brought[path] = true
+			paths = append(paths, path)
+		}
+	}
+	add(s.Join.Token.File)
+	add(s.Join.CACertFile)
+	for _, c := range s.CATrust {
+		add(c.File)
+	}
+	return paths
+}

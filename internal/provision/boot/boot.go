@@ -6,8 +6,6 @@ package boot
 import (
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"path"
 	"regexp"
@@ -146,12 +144,6 @@ func comment(mark string, lines []string) string {
 		b.WriteString(mark + strings.Join(strings.FieldsFunc(l, unicode.IsControl), " ") + "\n")
 	}
 	return b.String()
-}
-
-// digest is the SHA-256 of b in hex.
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }
 
 // compress is gzip of b, the same every time.

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"nodeagent/internal/config"
+	"nodeagent/internal/provision/source"
 )
 
 // cloudConfig is the part of cloud-init's user-data that is rendered.
@@ -80,7 +81,7 @@ func CloudInit(o Options, mime bool) ([]byte, error) {
 func multi(data []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
-	if err := w.SetBoundary("nodeagent-" + digest(data)[:40]); err != nil {
+	if err := w.SetBoundary("nodeagent-" + source.Digest(data)[:40]); err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=%q\nMIME-Version: 1.0\n\n", w.Boundary())

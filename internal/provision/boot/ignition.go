@@ -48,7 +48,7 @@ func Ignition(o Options, spec string) ([]byte, error) {
 	}
 	// What is used here is the same in all of them but for the version.
 	c := types.Config{Ignition: types.Ignition{Version: spec + ".0"}}
-	c.Storage.Directories = []types.Directory{{Node: root("/etc/nodeagent"), DirectoryEmbedded1: types.DirectoryEmbedded1{Mode: ptr(0o700)}}}
+	c.Storage.Directories = []types.Directory{{Node: types.Node{Path: "/etc/nodeagent"}, DirectoryEmbedded1: types.DirectoryEmbedded1{Mode: ptr(0o700)}}}
 	for _, f := range o.files(false) {
 		if f.Path == unitPath {
 			continue

@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+
+	"nodeagent/internal/provision/source"
 )
 
 // functions are the shell functions that artefacts share. They need a POSIX
@@ -50,7 +52,7 @@ func (o *Options) installBinary() string {
 	if o.Binary == nil {
 		return public + fmt.Sprintf("get %s | put 755 %s %s\n", quote(o.BinarySource.URL), quote(o.BinaryPath), o.BinarySource.SHA256)
 	}
-	return public + fmt.Sprintf("{ base64 -d | gzip -d; } <<'EOF' | put 755 %s %s\n%sEOF\n", quote(o.BinaryPath), digest(o.Binary), wrapped(compress(o.Binary)))
+	return public + fmt.Sprintf("{ base64 -d | gzip -d; } <<'EOF' | put 755 %s %s\n%sEOF\n", quote(o.BinaryPath), source.Digest(o.Binary), wrapped(compress(o.Binary)))
 }
 
 // installFiles are the commands that put files in their places and enable the
@@ -63,7 +65,7 @@ func installFiles(files []File) string {
 		if text := string(f.Content); readable(text) {
 			fmt.Fprintf(&b, "%s <<'EOF'\n%sEOF\n", to, text)
 		} else {
-			fmt.Fprintf(&b, "base64 -d <<'EOF' | %s %s\n%sEOF\n", to, digest(f.Content), wrapped(f.Content))
+			fmt.Fprintf(&b, "base64 -d <<'EOF' | %s %s\n%sEOF\n", to, source.Digest(f.Content), wrapped(f.Content))
 		}
 	}
 	dir := wantsPath[:strings.LastIndex(wantsPath, "/")]
@@ -147,7 +149,7 @@ umask 077
 
 func (o *Options) binaryDigest() string {
 	if o.Binary != nil {
-		return digest(o.Binary)
+		return source.Digest(o.Binary)
 	}
 	return strings.ToLower(o.BinarySource.SHA256)
 }

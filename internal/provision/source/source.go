@@ -55,13 +55,19 @@ func CheckDigest(sum string) error {
 	return nil
 }
 
+// Digest is the SHA-256 of data in hex.
+func Digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
 // Verify returns an error of kind Safety when data isn't what is pinned.
 func (s Source) Verify(data []byte) error {
-	got := sha256.Sum256(data)
-	if s.SHA256 == "" || strings.EqualFold(hex.EncodeToString(got[:]), s.SHA256) {
+	got := Digest(data)
+	if s.SHA256 == "" || strings.EqualFold(got, s.SHA256) {
 		return nil
 	}
-	return fail.New(fail.Safety, "when the file was changed on purpose, pin its new digest", "%s is not what was pinned: its SHA-256 is %x, wanted %s", s.URL, got, strings.ToLower(s.SHA256))
+	return fail.New(fail.Safety, "when the file was changed on purpose, pin its new digest", "%s is not what was pinned: its SHA-256 is %s, wanted %s", s.URL, got, strings.ToLower(s.SHA256))
 }
 
 func loopback(name string) bool {
