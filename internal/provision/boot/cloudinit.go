@@ -96,7 +96,8 @@ func multi(data []byte) ([]byte, error) {
 	if _, err := part.Write([]byte(wrapped(data))); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), w.Close()
+	err = w.Close()
+	return b.Bytes(), err
 }
 
 func literal(s string) yaml.Node {
