@@ -89,7 +89,7 @@ func (a *app) load(ctx context.Context, v host.View, fallback bool) (config.Load
 	}
 	if len(from.names) == 0 {
 		if !fallback {
-			return config.Loaded{}, fail.New(fail.Usage, "nodeagent config example > "+defaultConfig+", or name one with --config", "there is no %s", defaultConfig)
+			return config.Loaded{}, fail.New(fail.Usage, "nodeagent config example > "+defaultConfig+", or name one with --config or on the kernel's command line", "there is no %s", defaultConfig)
 		}
 		c := config.Default()
 		return config.Loaded{NodeConfig: c, Warnings: []string{fmt.Sprintf("%s doesn't exist: this is the plan for Kubernetes %s with every default; start your own with: nodeagent config example", defaultConfig, c.Spec.Kubernetes.Version)}}, nil
@@ -105,6 +105,11 @@ func (a *app) load(ctx context.Context, v host.View, fallback bool) (config.Load
 		return config.Loaded{}, err
 	}
 	c, err := config.Load(sources, whoIs(v))
+	if err != nil && a.patience > 0 && from.pin == "" && slices.ContainsFunc(from.names, source.Remote) {
+		// Not the usage error that nodeagent.service doesn't try again: what isn't
+		// pinned can be mended where it is, and a new host be added to its fleet.
+		return c, fail.Wrap(fail.Step, err, "mend it there", "the configuration %s can't be used", from)
+	}
 	if err != nil {
 		return c, err
 	}

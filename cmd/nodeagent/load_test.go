@@ -97,3 +97,23 @@ func TestAFirstBootWithoutItsConfigurationIsToldByStatus(t *testing.T) {
 	require.Error(t, err)
 	require.Equal(t, before, clean.String())
 }
+
+func TestAnUnpinnedConfigurationThatIsWrongIsTriedAgain(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(strings.Replace(served, "spec:", "metadata: {match: {serial: [another]}}\nspec:", 1)))
+	}))
+	defer s.Close()
+	for _, c := range []struct {
+		patience bool
+		name     string
+		want     fail.Kind
+	}{{true, s.URL, fail.Step}, {false, s.URL, fail.Usage}} {
+		a := &app{errs: &bytes.Buffer{}, configs: []string{c.name}}
+		if c.patience {
+			a.patience = patience
+		}
+		_, err := a.load(t.Context(), hosttest.Rocky9(), false)
+		require.ErrorContains(t, err, "none of 1 documents matches this host")
+		require.Equal(t, c.want, fail.KindOf(err))
+	}
+}
