@@ -47,11 +47,11 @@ func (l *Linux) Document(ctx context.Context, from string, limit int64, patience
 		}
 		switch {
 		case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-			return nil, fail.Wrap(fail.Timeout, last, "give it more with --timeout", "the time given with --timeout is over, and the configuration %s has not come", name)
+			return nil, fail.Wrap(fail.Timeout, plain(last), "give it more with --timeout", "the time given with --timeout is over, and the configuration %s has not come", name)
 		case ctx.Err() != nil:
 			return nil, fail.New(fail.Interrupted, "run it again", "interrupted while the configuration %s was awaited", name)
 		case wait.Err() != nil:
-			return nil, fail.Wrap(fail.Timeout, last, "does the host reach it? try: curl -fsS '"+name+"'", "the configuration %s did not come within %s (%s)", name, patience, l.describeNetwork())
+			return nil, fail.Wrap(fail.Timeout, plain(last), "does the host reach it? try: curl -fsS '"+name+"'", "the configuration %s did not come within %s (%s)", name, patience, l.describeNetwork())
 		case patience == 0 || lasting(err):
 			return nil, fail.Wrap(fail.Step, plain(err), "does the host reach it? try: curl -fsS '"+name+"'", "the configuration %s can't be fetched", name)
 		}
@@ -82,10 +82,15 @@ func lasting(err error) bool {
 	return errors.As(err, &permanent) || errors.As(err, &name) || errors.As(err, &signer) || errors.As(err, &invalid) && invalid.Reason != x509.Expired
 }
 
+// plain is the reason without what the caller says anyway.
 func plain(err error) error {
 	var permanent *backoff.PermanentError
 	if errors.As(err, &permanent) {
-		return permanent.Unwrap()
+		err = permanent.Unwrap()
+	}
+	var request *url.Error
+	if errors.As(err, &request) && !errors.Is(request.Err, context.Canceled) {
+		return request.Err
 	}
 	return err
 }
