@@ -168,6 +168,7 @@ func (a *app) read(ctx context.Context, v host.View, from origin) (out []config.
 }
 
 func (a *app) readOne(ctx context.Context, v host.View, name, pin string) ([]byte, error) {
+	l, linux := v.(*host.Linux)
 	switch {
 	case name == "-":
 		b, err := io.ReadAll(io.LimitReader(a.in, config.MaxSize+1))
@@ -180,7 +181,7 @@ func (a *app) readOne(ctx context.Context, v host.View, name, pin string) ([]byt
 			return nil, err
 		}
 		return host.New().Document(ctx, name, config.MaxSize, a.patience, a.note)
-	case name == defaultConfig && len(a.configs) == 0:
+	case name == defaultConfig && len(a.configs) == 0 && (!linux || !l.Live()): // below --root
 		b, err := v.ReadFile(name)
 		if err != nil {
 			return nil, fail.Wrap(fail.Usage, err, "", "configuration %s can't be read", name)
