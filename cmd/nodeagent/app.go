@@ -28,6 +28,10 @@ type app struct {
 	skip     []string
 	yes      bool
 	timeout  time.Duration
+
+	pin      string        // --config-sha256
+	patience time.Duration // for a configuration that is fetched
+	tell     func(string)  // takes notes; nil: they go to stderr
 }
 
 const long = `nodeagent turns a bare host into a Ready Kubernetes worker.
@@ -38,6 +42,7 @@ A second run changes nothing; a run killed anywhere is finished by the next one.
   nodeagent plan        what would change; changes nothing itself
   nodeagent up          do it, join the cluster, wait for Ready
   nodeagent reset       take it back; data disks are never wiped
+  nodeagent render      Ignition, cloud-init, iPXE, kickstart or a script of a configuration
   nodeagent status      what the last run did, or what the running one waits for
 
 Exit codes: 0 as asked · 1 a step failed · 2 usage or configuration
@@ -65,7 +70,7 @@ func (a *app) command() *cobra.Command {
 	p := root.PersistentFlags()
 	p.StringVarP(&a.output, "output", "o", "text", "output form: text or json")
 	p.StringVar(&a.logLevel, "log-level", "warn", "diagnostics on stderr: debug, info, warn, error")
-	root.AddCommand(a.upCommand(), a.planCommand(), a.resetCommand(), a.statusCommand(), a.factsCommand(), a.configCommand(), a.versionCommand())
+	root.AddCommand(a.upCommand(), a.planCommand(), a.resetCommand(), a.statusCommand(), a.factsCommand(), a.configCommand(), a.renderCommand(), a.versionCommand())
 	for _, c := range root.Commands() {
 		c.Args = exactly(c.Args)
 	}
@@ -99,6 +104,7 @@ func (a *app) logging() error {
 func (a *app) hostFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&a.configs, "config", nil, "configuration: a file, a URL, or - for standard input; repeatable, later ones win (default "+defaultConfig+")")
+	f.StringVar(&a.pin, "config-sha256", "", "what sha256sum says of the one --config; anything else is refused, and plain http needs it")
 	f.StringVar(&a.root, "root", "/", "observe the files below this directory instead of the running host")
 	a.stepFlags(cmd)
 }

@@ -19,7 +19,8 @@ func (a *app) planCommand() *cobra.Command {
 		Short: "Show everything that up would change; change nothing",
 		Long: `Show everything that up would change, with diffs, and what would stop it.
 
-Nothing is written, fetched, locked or started that could change the host. Works on
+Nothing is written, fetched, locked or started that could change the host; only a
+configuration that is a URL, here or on the kernel's command line, is fetched. Works on
 any Linux host, without a cluster and without a configuration too.
 
 Exit code 0: nothing to do; 3: changes pending; 4 or 1: something is in the way.`,

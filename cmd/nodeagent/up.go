@@ -26,6 +26,10 @@ func (a *app) upCommand() *cobra.Command {
 node is Ready. What is right already is left alone: a second run changes nothing, and a
 run that was killed anywhere is finished by the next one.
 
+Without --config and without /etc/nodeagent/config.yaml the configuration is the one
+that the kernel's command line names: nodeagent.config=URL nodeagent.config_sha256=HEX.
+One that is fetched is awaited for ten minutes.
+
 Progress goes to stderr, the report to stdout. On a terminal, up asks before it formats
 a disk; --yes answers that.`,
 		Example: `  nodeagent up
@@ -49,10 +53,6 @@ func (a *app) up(cmd *cobra.Command) error {
 		return fail.New(fail.Usage, "nodeagent plan --root shows what would be done", "up changes the running host only, not a tree of files")
 	}
 	h := host.New()
-	c, err := a.load(ctx, h, false)
-	if err != nil {
-		return err
-	}
 	steps, err := a.steps()
 	if err != nil {
 		return err
@@ -61,10 +61,18 @@ func (a *app) up(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	sink := a.sink()
+	a.patience = patience
+	a.tell = func(text string) {
+		sink(report.Event{Time: time.Now(), Kind: report.Progress, Step: run.ConfigurationStep, Text: text})
+	}
+	c, err := a.loadRecorded(ctx, h, opts)
+	if err != nil {
+		return err
+	}
 	if !a.yes && isTerminal(a.in) && isTerminal(a.out) {
 		opts.Confirm = a.confirm
 	}
-	sink := a.sink()
 	for _, w := range c.Warnings {
 		sink(report.Event{Time: time.Now(), Kind: report.Warning, Text: w})
 	}

@@ -86,50 +86,28 @@ func invalid(p Problems) error {
 }
 
 type document struct {
-	file string
-	node *yaml.Node
+	file  string
+	node  *yaml.Node
+	match *Match // nil: for all hosts
 }
 
 // choose parses the sources and picks the documents for this host.
 func choose(d *decoder, sources []Source, who Identity) (base, matched []document, warnings []string, err error) {
-	total := 0
-	for _, s := range sources {
-		if len(s.Data) > MaxSize {
-			return nil, nil, nil, fail.New(fail.Usage, "", "%s is larger than %d MiB", s.Name, MaxSize>>20)
-		}
-		if values(s.Data) > maxNodes {
-			return nil, nil, nil, fail.New(fail.Usage, "split the fleet into several files", "%s holds more than %d values", s.Name, maxNodes)
-		}
-		dec := yaml.NewDecoder(bytes.NewReader(s.Data))
-		for {
-			var n yaml.Node
-			err := dec.Decode(&n)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return nil, nil, nil, invalid(Problems{syntax(s.Name, err)})
-			}
-			if len(n.Content) == 0 || n.Content[0].Tag == "!!null" {
-				continue
-			}
-			total++
-			doc := document{s.Name, n.Content[0]}
-			match, ok := d.match(doc)
-			switch {
-			case !ok: // the problem is recorded
-			case match == nil:
-				base = append(base, doc)
-			case match.is(who):
-				matched = append(matched, doc)
-			}
+	all, total, err := parse(d, sources)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, doc := range all {
+		switch {
+		case doc.match == nil:
+			base = append(base, doc)
+		case doc.match.is(who):
+			matched = append(matched, doc)
 		}
 	}
 	switch {
-	case len(d.problems) > 0:
-		err = invalid(d.problems)
 	case total == 0:
-		err = fail.New(fail.Usage, "start from: nodeagent config example", "the configuration holds no document")
+		err = errNoDocument()
 	case len(matched) > 1:
 		err = fail.New(fail.Usage, "make metadata.match tell them apart", "%d documents match this host (%s): %s:%d and %s:%d", len(matched), who,
 			matched[0].file, matched[0].node.Line, matched[1].file, matched[1].node.Line)
@@ -139,6 +117,47 @@ func choose(d *decoder, sources []Source, who Identity) (base, matched []documen
 		warnings = append(warnings, fmt.Sprintf("no metadata.match names this host (%s); only the documents for all hosts apply", who))
 	}
 	return base, matched, warnings, err
+}
+
+func errNoDocument() error {
+	return fail.New(fail.Usage, "start from: nodeagent config example", "the configuration holds no document")
+}
+
+// parse returns every document with a good header, and how many there are. The
+// error holds everything that is wrong with syntax and headers.
+func parse(d *decoder, sources []Source) (all []document, total int, err error) {
+	for _, s := range sources {
+		if len(s.Data) > MaxSize {
+			return nil, 0, fail.New(fail.Usage, "", "%s is larger than %d MiB", s.Name, MaxSize>>20)
+		}
+		if values(s.Data) > maxNodes {
+			return nil, 0, fail.New(fail.Usage, "split the fleet into several files", "%s holds more than %d values", s.Name, maxNodes)
+		}
+		dec := yaml.NewDecoder(bytes.NewReader(s.Data))
+		for {
+			var n yaml.Node
+			err := dec.Decode(&n)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, 0, invalid(Problems{syntax(s.Name, err)})
+			}
+			if len(n.Content) == 0 || n.Content[0].Tag == "!!null" {
+				continue
+			}
+			total++
+			doc := document{file: s.Name, node: n.Content[0]}
+			var ok bool
+			if doc.match, ok = d.match(doc); ok { // else the problem is recorded
+				all = append(all, doc)
+			}
+		}
+	}
+	if len(d.problems) > 0 {
+		return nil, total, invalid(d.problems)
+	}
+	return all, total, nil
 }
 
 // values bounds from above how many values a document holds, since the YAML

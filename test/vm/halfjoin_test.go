@@ -159,7 +159,7 @@ func TestHalfJoins(t *testing.T) {
 		if code == converged {
 			h.T.Error("the run succeeded without a certificate")
 		}
-		for _, csr := range strings.Fields(must(l.Kubectl(ctx, "get", "csr", "--output=jsonpath={.items[?(!@.status.conditions)].metadata.name}"))(h.T)) {
+		for _, csr := range strings.Fields(must(l.Kubectl(ctx, "get", "csr", `--output=go-template={{range .items}}{{if not .status.conditions}}{{.metadata.name}} {{end}}{{end}}`))(h.T)) {
 			must(l.Kubectl(ctx, "certificate", "approve", csr))(h.T)
 		}
 		must(approve())(h.T)

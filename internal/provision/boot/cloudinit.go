@@ -1,0 +1,149 @@
+package boot
+
+import (
+	"bytes"
+	"fmt"
+	"mime/multipart"
+	"net/textproto"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"nodeagent/internal/config"
+	"nodeagent/internal/provision/source"
+)
+
+// cloudConfig is the part of cloud-init's user-data that is rendered.
+type cloudConfig struct {
+	Users      []any       `yaml:"users,omitempty"`
+	WriteFiles []cloudFile `yaml:"write_files"`
+	RunCmd     [][]string  `yaml:"runcmd"`
+}
+
+type cloudFile struct {
+	Path        string    `yaml:"path"`
+	Owner       string    `yaml:"owner"`
+	Permissions string    `yaml:"permissions"`
+	Encoding    string    `yaml:"encoding,omitempty"`
+	Content     yaml.Node `yaml:"content"`
+}
+
+type cloudUser struct {
+	Name              string   `yaml:"name"`
+	Gecos             string   `yaml:"gecos,omitempty"`
+	PrimaryGroup      string   `yaml:"primary_group,omitempty"`
+	Groups            []string `yaml:"groups,omitempty,flow"`
+	HomeDir           string   `yaml:"homedir,omitempty"`
+	Shell             string   `yaml:"shell,omitempty"`
+	Sudo              string   `yaml:"sudo,omitempty"`
+	SSHAuthorizedKeys []string `yaml:"ssh_authorized_keys,omitempty"`
+	LockPasswd        bool     `yaml:"lock_passwd"`
+	Passwd            string   `yaml:"passwd,omitempty"`
+}
+
+// CloudInit renders user-data; with mime as the one part of a multipart
+// message, to be put together with others.
+func CloudInit(o Options, mime bool) ([]byte, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	fetches := o.Binary == nil
+	c := cloudConfig{Users: cloudUsers(o.Users)}
+	for _, f := range o.files(fetches) {
+		c.WriteFiles = append(c.WriteFiles, cloudText(f))
+	}
+	if !fetches {
+		c.WriteFiles = append(c.WriteFiles, cloudFile{Path: o.BinaryPath, Owner: "root:root", Permissions: "0755", Encoding: "gz+b64", Content: literal(wrapped(compress(o.Binary)))})
+	}
+	// cloud-init goes on when a command fails, and the unit tries again by
+	// itself, so nothing here waits for it: it may take longer than the boot.
+	c.RunCmd = [][]string{
+		{"chmod", "0700", "/etc/nodeagent"},
+		{"systemctl", "daemon-reload"},
+		{"systemctl", "enable", unitName},
+		{"systemctl", "start", "--no-block", unitName},
+	}
+	var b bytes.Buffer
+	b.WriteString("#cloud-config\n" + comment("# ", o.about("User-data for cloud-init")))
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(c); err != nil {
+		return nil, fmt.Errorf("writing user-data: %w", err)
+	}
+	if !mime {
+		return b.Bytes(), nil
+	}
+	return multi(b.Bytes())
+}
+
+// multi wraps user-data as a multipart message; its boundary depends on the
+// content alone.
+func multi(data []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	if err := w.SetBoundary("nodeagent-" + source.Digest(data)[:40]); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=%q\nMIME-Version: 1.0\n\n", w.Boundary())
+	part, err := w.CreatePart(textproto.MIMEHeader{
+		"Content-Type":              {`text/cloud-config; charset="utf-8"`},
+		"Content-Transfer-Encoding": {"base64"},
+		"Content-Disposition":       {`attachment; filename="nodeagent.yaml"`},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := part.Write([]byte(wrapped(data))); err != nil {
+		return nil, err
+	}
+	err = w.Close()
+	return b.Bytes(), err
+}
+
+func literal(s string) yaml.Node {
+	return yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle, Value: s}
+}
+
+// cloudText is a file as readable text, or as base64 when YAML couldn't give
+// it back as it is.
+func cloudText(f File) cloudFile {
+	out := cloudFile{Path: f.Path, Owner: "root:root", Permissions: fmt.Sprintf("%04o", f.Mode)}
+	if text := string(f.Content); survives(text) {
+		out.Content = literal(text)
+		return out
+	}
+	out.Encoding = "b64"
+	out.Content = literal(wrapped(f.Content))
+	return out
+}
+
+// survives tells whether a text is the same after YAML.
+func survives(s string) bool {
+	if !readable(s) || strings.HasPrefix(s, " ") || strings.HasPrefix(s, "\n") {
+		return false
+	}
+	b, err := yaml.Marshal([]yaml.Node{literal(s)})
+	if err != nil {
+		return false
+	}
+	var back []string
+	return yaml.Unmarshal(b, &back) == nil && len(back) == 1 && back[0] == s
+}
+
+// cloudUsers are users in cloud-init's words. The image's default user stays:
+// a list without it would leave it out.
+func cloudUsers(users []config.User) []any {
+	if len(users) == 0 {
+		return nil
+	}
+	out := []any{"default"}
+	for _, u := range users {
+		lock := u.PasswordHash == ""
+		if u.LockPassword != nil {
+			lock = *u.LockPassword
+		}
+		out = append(out, cloudUser{Name: u.Name, Gecos: u.Comment, PrimaryGroup: u.PrimaryGroup, Groups: u.Groups, HomeDir: u.Home, Shell: u.Shell,
+			Sudo: u.Sudo, SSHAuthorizedKeys: u.SSHAuthorizedKeys, LockPasswd: lock, Passwd: u.PasswordHash})
+	}
+	return out
+}
