@@ -162,3 +162,23 @@ func TestWhatADamageHidesIsJudgedOnceItIsMended(t *testing.T) {
 	require.Equal(t, []string{"packages"}, w.Log())
 	require.Equal(t, "runtime", last.Step)
 }
+
+// kubelet starts a pod while a reset is on its way: the step is done once more,
+// and only once.
+func TestAResetTakesWhatCameMeanwhileToo(t *testing.T) {
+	undone := func(context.Context, host.View) ([]string, error) { return nil, nil }
+	for _, c := range []struct {
+		come int // more each time the step is done
+		ok   bool
+	}{{1, true}, {2, true}, {3, false}} {
+		w, asked := hosttest.Rocky9(), 0
+		pods := planned("join", func() change.Plan {
+			if asked++; asked > c.come {
+				return change.Plan{}
+			}
+			return change.Plan{Changes: []change.Change{change.StopPods{Pods: []string{"a/b"}}}}
+		})
+		_, err := Up(context.Background(), w, config.Default().Spec, []Step{pods}, Options{ID: "id", Now: time.Now, Undone: undone}, func(report.Event) {})
+		require.Equal(t, c.ok, err == nil, "%d: %v", c.come, err)
+	}
+}
