@@ -339,6 +339,7 @@ func runtimeState(change string) bool {
 // TestRefusalsAndJoinFailures are runs that must end without success: each says
 // why, and a disk with data survives.
 func TestRefusalsAndJoinFailures(t *testing.T) {
+	needWholeMatrix(t) // TestDiskSafety and the control plane's own tests stand for it in the representative set
 	l := needLab(t)
 	ctx := t.Context()
 	bin := binary(t)
