@@ -162,3 +162,22 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatThisVersionDoesNotCarryOutIsRefused(t *testing.T) {
+	const head = "apiVersion: nodeagent/v1alpha1\nkind: NodeConfig\nspec:\n  kubernetes: {version: v1.35.4}\n  join: {token: {file: /t}}\n"
+	for path, text := range map[string]string{
+		"spec.time":               "  time: {servers: [ntp.example]}\n",
+		"spec.proxy":              "  proxy: {http: \"http://proxy.example:3128\"}\n",
+		"spec.caTrust":            "  caTrust: [{name: x, file: /x.pem}]\n",
+		"spec.mounts":             "  mounts: [{what: tmpfs, where: /x, type: tmpfs}]\n",
+		"spec.network.interfaces": "  network: {interfaces: [{name: eth0}]}\n",
+		"spec.files[0].append":    "  files: [{path: /etc/x, content: a, append: true}]\n",
+		"spec.files[0].encoding":  "  files: [{path: /etc/x, content: YQ==, encoding: base64}]\n",
+		"spec.disks[0].wipeOnce":  "  disks: [{name: a, select: {label: a}, mountPath: /a, wipeOnce: true}]\n",
+		"spec.network.configure":  "  network: {configure: true}\n",
+	} {
+		_, err := Load([]Source{{Name: "test", Data: []byte(head + text)}}, Identity{})
+		require.ErrorContains(t, err, path, text)
+		require.ErrorContains(t, err, "doesn't carry it out yet", text)
+	}
+}

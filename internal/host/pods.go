@@ -120,11 +120,29 @@ func (l *Linux) applyStopPods(ctx context.Context, c change.StopPods, progress f
 	for _, p := range pods {
 		progress("stopping " + p.namespace + "/" + p.name)
 		id := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), p.id)
-		for _, method := range []string{"StopPodSandbox", "RemovePodSandbox"} {
-			if _, err := callCRI(ctx, c.Socket, method, podTime, id); err != nil {
-				return fail.Wrap(fail.Step, err, "see what the runtime and the network plugin say, then run it again: journalctl -u containerd", "pod %s/%s can't be stopped", p.namespace, p.name)
-			}
+		if err := endPod(ctx, c.Socket, id); err != nil {
+			return fail.Wrap(fail.Step, err, "see what the runtime and the network plugin say, then run it again: journalctl -u containerd", "pod %s/%s can't be stopped", p.namespace, p.name)
 		}
 	}
 	return nil
+}
+
+// endTries is how often a pod is ended: a container that kubelet had just asked
+// for starts in the middle, and the runtime then refuses to delete it while it
+// runs.
+const endTries = 3
+
+// endPod stops and removes a pod's sandbox with its containers.
+func endPod(ctx context.Context, socket string, id []byte) (err error) {
+	for range endTries {
+		if _, err = callCRI(ctx, socket, "StopPodSandbox", podTime, id); err == nil {
+			if _, err = callCRI(ctx, socket, "RemovePodSandbox", podTime, id); err == nil {
+				return nil
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return err
 }

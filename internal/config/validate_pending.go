@@ -1,0 +1,33 @@
+package config
+
+import "fmt"
+
+// notYet refuses settings that this version reads and doesn't carry out: a host
+// that ignores a part of its configuration isn't as asked.
+func (k *checker) notYet(s *Spec) {
+	no := func(path string, given bool) {
+		if given {
+			k.bad(path, "leave it away and set it up by other means (spec.files, hooks) until a version carries it out", "this version doesn't carry it out yet")
+		}
+	}
+	no("spec.time", len(s.Time.Servers) > 0 || s.Time.SyncTimeout.Set)
+	no("spec.proxy", s.Proxy.HTTP != "" || s.Proxy.HTTPS != "" || len(s.Proxy.NoProxy) > 0)
+	no("spec.caTrust", len(s.CATrust) > 0)
+	no("spec.mounts", len(s.Mounts) > 0)
+	no("spec.network.configure", s.Network.Configure)
+	no("spec.network.interfaces", len(s.Network.Interfaces) > 0)
+	for i, d := range s.Disks {
+		at := fmt.Sprintf("spec.disks[%d]", i)
+		no(at+".select.diskUUID", d.Select.DiskUUID != "")
+		no(at+".select.scsiUnit", d.Select.SCSIUnit != nil)
+		no(at+".wipeOnce", d.WipeOnce)
+	}
+	for i, f := range s.Files {
+		at := fmt.Sprintf("spec.files[%d]", i)
+		no(at+".encoding", f.Encoding != "")
+		no(at+".append", f.Append)
+	}
+	if len(s.Users) > 0 {
+		k.warnings = append(k.warnings, "spec.users: this version only renders users into boot artefacts (nodeagent render --users); nodeagent up creates none")
+	}
+}
