@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -112,6 +113,13 @@ func (d *decoder) decode(file string, n *yaml.Node, v reflect.Value, path string
 			return
 		}
 		v.SetBool(strings.EqualFold(n.Value, "true"))
+	case reflect.Int:
+		i, err := strconv.Atoi(n.Value)
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil {
+			d.fail(file, n, path, "", "want a whole number, found %s", d.describe(path, n))
+			return
+		}
+		v.SetInt(int64(i))
 	case reflect.Interface:
 		if x := d.free(file, n, path, depth); x != nil {
 			v.Set(reflect.ValueOf(x))

@@ -50,6 +50,8 @@ func schemaOf(t reflect.Type, tag reflect.StructTag) map[string]any {
 		if t.Elem().Kind() != reflect.Interface {
 			s["additionalProperties"] = schemaOf(t.Elem(), reflect.StructTag(strings.ReplaceAll(string(tag), "doc:", "_:")))
 		}
+	case reflect.Int:
+		s["type"] = "integer"
 	case reflect.Bool:
 		s["type"] = "boolean"
 	case reflect.String:

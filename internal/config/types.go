@@ -2,7 +2,10 @@
 // file, line and column when it can't.
 package config
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // APIVersion and Kind are the only accepted header of a document.
 const (
@@ -53,6 +56,17 @@ type Spec struct {
 	Files      []File     `yaml:"files" doc:"Files to write before the runtime starts."`
 	Hooks      Hooks      `yaml:"hooks" doc:"Your own shell commands, each run once."`
 	Join       Join       `yaml:"join" doc:"How the node joins its cluster."`
+}
+
+// OnDataDisk tells whether path lies below the mount path of a data disk, which
+// may not be mounted yet.
+func (s Spec) OnDataDisk(path string) bool {
+	for _, d := range s.Disks {
+		if d.MountPath != "" && strings.HasPrefix(path, strings.TrimSuffix(d.MountPath, "/")+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // Kubernetes is the release to run.
@@ -120,7 +134,7 @@ type Disk struct {
 	Name         string     `yaml:"name" doc:"A name for people and for the journal."`
 	Select       DiskSelect `yaml:"select" doc:"Which device: exactly one way."`
 	Filesystem   Filesystem `yaml:"filesystem" doc:"The filesystem the device has or gets."`
-	MountPath    string     `yaml:"mountPath" doc:"Where it is mounted. Absent: the device stays raw and only gets the link /dev/disk/by-capv/NAME at every boot."`
+	MountPath    string     `yaml:"mountPath" doc:"Where it is mounted."`
 	MountOptions []string   `yaml:"mountOptions" doc:"Options for mount, such as noatime."`
 	WipeOnce     bool       `yaml:"wipeOnce" doc:"Empty the filesystem once on this system disk: its files are deleted, it isn't formatted."`
 	Keep         bool       `yaml:"keep" doc:"The device holds data already: adopt it, never format it, even when it is blank."`

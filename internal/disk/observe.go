@@ -53,10 +53,8 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 		if err != nil {
 			return f, err
 		}
-		if slices.ContainsFunc(spec.Disks, func(o config.Disk) bool {
-			return o.MountPath != "" && o.MountPath != d.MountPath && below(o.MountPath, d.MountPath)
-		}) {
-			t.ReadOnly = "" // it lies on another data disk
+		if spec.OnDataDisk(d.MountPath) {
+			t.ReadOnly = "" // another disk is mounted first, and the directory is made there
 		}
 		f.Targets[d.MountPath] = t
 	}

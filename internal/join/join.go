@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"nodeagent/internal/config"
 	"nodeagent/internal/host"
@@ -47,23 +46,10 @@ type Facts struct {
 	CAProblem string   `json:"caProblem,omitempty"`
 }
 
-// NodeName is the name the node has or gets: kubeadm's own rule is the host
-// name in lower case.
-func NodeName(v host.View, spec config.Spec) (string, error) {
-	if spec.Hostname != "" {
-		return spec.Hostname, nil
-	}
-	s, err := v.System()
-	if errors.Is(err, host.ErrUnobservable) {
-		err = nil
-	}
-	return strings.ToLower(strings.TrimSpace(s.Hostname)), err
-}
-
 // Observe looks at kubelet.conf, at what joins leave behind, and at the public
 // part of the token document.
 func Observe(ctx context.Context, v host.View, spec config.Spec) (f Facts, err error) {
-	if f.NodeName, err = NodeName(v, spec); err != nil {
+	if f.NodeName, err = credential.NodeName(v, spec); err != nil {
 		return f, err
 	}
 	if f.Node, err = v.Node(ctx, ""); err != nil && !errors.Is(err, host.ErrUnobservable) {

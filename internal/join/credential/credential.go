@@ -124,7 +124,7 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 	if f.Left, err = ReadLeft(v); err != nil || f.Joined {
 		return f, err
 	}
-	if f.NodeName, err = name(v, spec); err != nil {
+	if f.NodeName, err = NodeName(v, spec); err != nil {
 		return f, err
 	}
 	f.Document, err = Read(v, spec)
@@ -182,8 +182,9 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	return p
 }
 
-// name is the name that the node gets.
-func name(v host.View, spec config.Spec) (string, error) {
+// NodeName is the name the node has or gets: kubeadm's own rule is the host
+// name in lower case.
+func NodeName(v host.View, spec config.Spec) (string, error) {
 	if spec.Hostname != "" {
 		return spec.Hostname, nil
 	}

@@ -12,7 +12,7 @@ import (
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
 	"nodeagent/internal/host"
-	"nodeagent/internal/join"
+	"nodeagent/internal/join/credential"
 	"nodeagent/internal/join/nodestatus"
 	"nodeagent/internal/kubelet/nodelabel"
 )
@@ -31,7 +31,7 @@ const kubelet = "kubelet.service"
 
 // Observe asks for this host's Node, once.
 func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) {
-	name, err := join.NodeName(v, spec)
+	name, err := credential.NodeName(v, spec)
 	if err != nil {
 		return Facts{}, err
 	}

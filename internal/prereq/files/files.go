@@ -48,7 +48,7 @@ func Observe(_ context.Context, v host.View, spec config.Spec) (Facts, error) {
 			return f, err
 		}
 		file := File{Dir: info.Dir, Wanted: owner}
-		if !onDisk(spec, want.Path) {
+		if !spec.OnDataDisk(want.Path) {
 			if file.ReadOnly, err = host.ReadOnlyAt(v, want.Path); err != nil {
 				return f, err
 			}
@@ -69,16 +69,6 @@ func Observe(_ context.Context, v host.View, spec config.Spec) (Facts, error) {
 		}
 	}
 	return f, nil
-}
-
-// onDisk tells whether a file lies on a data disk, which may not be mounted yet.
-func onDisk(spec config.Spec, path string) bool {
-	for _, d := range spec.Disks {
-		if d.MountPath != "" && strings.HasPrefix(path, strings.TrimSuffix(d.MountPath, "/")+"/") {
-			return true
-		}
-	}
-	return false
 }
 
 // secret tells whether content stays out of plans, facts and journal: a file
