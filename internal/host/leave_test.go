@@ -38,6 +38,7 @@ func inNamespaces(t *testing.T) bool {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	t.Log(string(out))
+	require.Contains(t, string(out), "--- PASS")
 	return false
 }
 
