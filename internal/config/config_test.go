@@ -171,8 +171,6 @@ func TestWhatThisVersionDoesNotCarryOutIsRefused(t *testing.T) {
 		"spec.caTrust":                  "  caTrust: [{name: x, file: /x.pem}]\n",
 		"spec.mounts":                   "  mounts: [{what: tmpfs, where: /x, type: tmpfs}]\n",
 		"spec.network.interfaces":       "  network: {interfaces: [{name: eth0}]}\n",
-		"spec.files[0].append":          "  files: [{path: /etc/x, content: a, append: true}]\n",
-		"spec.files[0].encoding":        "  files: [{path: /etc/x, content: YQ==, encoding: base64}]\n",
 		"spec.disks[0].select.scsiUnit": "  disks: [{name: a, select: {scsiUnit: 1}, mountPath: /a}]\n",
 		"spec.disks[0].select.diskUUID": "  disks: [{name: a, select: {diskUUID: x}, mountPath: /a}]\n",
 		"spec.disks[0].wipeOnce":        "  disks: [{name: a, select: {label: a}, mountPath: /a, wipeOnce: true}]\n",

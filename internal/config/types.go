@@ -224,9 +224,9 @@ type File struct {
 	Path        string `yaml:"path" doc:"Absolute path."`
 	Owner       string `yaml:"owner" doc:"user:group. Default root:root."`
 	Permissions string `yaml:"permissions" literal:"number" doc:"Octal mode. Default 0644."`
-	Encoding    string `yaml:"encoding" enum:",base64,gzip,gzip+base64" doc:"How content is written here. Absent: as it is."`
-	Append      bool   `yaml:"append" doc:"Add the content at the end of the file, once, instead of replacing the file."`
-	Content     string `yaml:"content" doc:"The whole content."`
+	Encoding    string `yaml:"encoding" enum:",base64,gzip+base64" doc:"How content is written here. Absent: as it is."`
+	Append      bool   `yaml:"append" doc:"Add the content as lines at the end of the file, unless they are in it already, instead of replacing the file. A file that exists keeps its mode and owner."`
+	Content     string `yaml:"content" doc:"The whole content. What isn't UTF-8 text goes through encoding."`
 }
 
 // User is a local user.

@@ -39,6 +39,7 @@ type checker struct {
 func (d *decoder) validate(c *NodeConfig) []string {
 	k := &checker{d: d}
 	s := &c.Spec
+	k.contents(s)
 	if s.Kubernetes.Version == "" {
 		k.bad("spec.kubernetes.version", "name an exact release, such as v1.35.4", "missing")
 	} else if !versionForm.MatchString(s.Kubernetes.Version) {

@@ -22,11 +22,6 @@ func (k *checker) notYet(s *Spec) {
 		no(at+".select.scsiUnit", d.Select.SCSIUnit != nil)
 		no(at+".wipeOnce", d.WipeOnce)
 	}
-	for i, f := range s.Files {
-		at := fmt.Sprintf("spec.files[%d]", i)
-		no(at+".encoding", f.Encoding != "")
-		no(at+".append", f.Append)
-	}
 	if len(s.Users) > 0 {
 		k.warnings = append(k.warnings, "spec.users: this version only renders users into boot artefacts (nodeagent render --users); nodeagent up creates none")
 	}

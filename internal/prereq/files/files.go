@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
@@ -23,7 +24,12 @@ type File struct {
 	Dir    bool   `json:"dir,omitempty"`
 	Secret bool   `json:"secret,omitempty"`
 	SHA256 string `json:"sha256,omitempty"` // of a secret file's content
-	Wanted string `json:"wanted"`           // the owner asked for, by name
+	// Holds tells that the lines to append are there.
+	Holds bool `json:"holds,omitempty"`
+	// whole is a secret file's content, which lines are appended to. It goes into
+	// no facts.
+	whole  string
+	Wanted string `json:"wanted"` // the owner asked for, by name
 	// ReadOnly says which filesystem keeps it from being written.
 	ReadOnly string `json:"readOnly,omitempty"`
 }
@@ -58,7 +64,9 @@ func Observe(_ context.Context, v host.View, spec config.Spec) (Facts, error) {
 				return f, err
 			}
 		}
+		file.Holds = want.Append && holds(file.Content, want.Content)
 		if file.Secret = secret(want.Permissions, want.Content) || file.Exists && secret(file.Mode, file.Content); file.Secret && file.Exists {
+			file.whole = file.Content
 			file.SHA256, file.Content = sum(file.Content), ""
 		}
 		f.Files[want.Path] = file
@@ -72,10 +80,24 @@ func Observe(_ context.Context, v host.View, spec config.Spec) (Facts, error) {
 }
 
 // secret tells whether content stays out of plans, facts and journal: a file
-// that not everybody may read, or a private key wherever it is.
+// that not everybody may read, or a private key wherever it is. Neither is there
+// a place for bytes that are no text in any of them.
 func secret(mode, content string) bool {
 	n, err := strconv.ParseUint(mode, 8, 32)
-	return err == nil && n&0o007 == 0 || strings.Contains(content, "PRIVATE KEY-----")
+	return err == nil && n&0o007 == 0 || strings.Contains(content, "PRIVATE KEY-----") || !utf8.ValidString(content)
+}
+
+// holds tells whether content has the lines of more, one after the other.
+func holds(content, more string) bool {
+	return strings.Contains("\n"+content+"\n", "\n"+strings.Trim(more, "\n")+"\n")
+}
+
+// with is content with the lines of more at its end.
+func with(content, more string) string {
+	if content != "" && !strings.HasSuffix(content, "\n") {
+		content += "\n"
+	}
+	return content + strings.TrimRight(more, "\n") + "\n"
 }
 
 func sum(content string) string {
@@ -139,11 +161,20 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 		if owner == "" {
 			owner = want.Owner
 		}
-		mode := octal(want.Permissions)
-		if now.Secret && now.Exists && now.SHA256 == sum(want.Content) {
-			now.Content = want.Content // the same: only mode and owner are left to compare
+		mode, content := octal(want.Permissions), want.Content
+		if want.Append {
+			content = with(now.Content+now.whole, want.Content)
+			if now.Exists {
+				mode, owner = now.Mode, now.Owner
+			}
+			if now.Holds {
+				continue
+			}
 		}
-		c, ok := now.Write(want.Path, mode, owner, want.Content, "")
+		if now.Secret && now.Exists && now.SHA256 == sum(content) {
+			now.Content = content // the same: only mode and owner are left to compare
+		}
+		c, ok := now.Write(want.Path, mode, owner, content, "")
 		if !ok {
 			continue
 		}

@@ -106,3 +106,54 @@ func TestAHostsFileThatCloudInitWritesAgainIsToldOf(t *testing.T) {
 	require.Len(t, p.Warnings, 1)
 	require.Contains(t, p.Warnings[0], "manage_etc_hosts")
 }
+
+func TestLinesAreAppendedOnce(t *testing.T) {
+	w := hosttest.Rocky9()
+	w.Files["/etc/hosts"] = hosttest.File{Content: "127.0.0.1 localhost"}
+	w.Files["/etc/environment"] = hosttest.File{Content: "A=1\nB=2\nC=3\n", Mode: "0640"}
+	w.Files["/etc/motd"] = hosttest.File{Content: "xA=1\nB=22\n"}
+	s := spec(
+		config.File{Path: "/etc/hosts", Owner: "root:root", Permissions: "0600", Append: true, Content: "192.0.2.1 cp"},
+		config.File{Path: "/etc/environment", Owner: "root:root", Permissions: "0644", Append: true, Content: "B=2\nC=3\n"},
+		config.File{Path: "/etc/motd", Owner: "root:root", Permissions: "0644", Append: true, Content: "A=1\nB=2\n"},
+		config.File{Path: "/etc/new", Owner: "root:root", Permissions: "0644", Append: true, Content: "x\n"},
+	)
+	p := Plan(s, observe(t, w, s))
+	require.Len(t, p.Changes, 3, "whole lines are compared, and the second file has them")
+	for _, c := range p.Changes {
+		require.NoError(t, w.Apply(context.Background(), c, nil))
+	}
+	require.Equal(t, "127.0.0.1 localhost\n192.0.2.1 cp\n", w.Files["/etc/hosts"].Content)
+	require.Equal(t, "0644", w.Files["/etc/hosts"].Mode, "it stays")
+	require.Equal(t, "xA=1\nB=22\nA=1\nB=2\n", w.Files["/etc/motd"].Content)
+	require.Equal(t, "x\n", w.Files["/etc/new"].Content)
+	require.Empty(t, Plan(s, observe(t, w, s)).Changes)
+}
+
+func TestLinesAreAppendedToASecretFileWithoutTellingIt(t *testing.T) {
+	w := hosttest.Rocky9()
+	w.Files["/etc/shadowed"] = hosttest.File{Content: "hunter1\n", Mode: "0600"}
+	s := spec(config.File{Path: "/etc/shadowed", Owner: "root:root", Permissions: "0644", Append: true, Content: "line"})
+	f := observe(t, w, s)
+	all, err := json.Marshal(f)
+	require.NoError(t, err)
+	p := Plan(s, f)
+	require.Len(t, p.Changes, 1)
+	b, err := change.Encode(p.Changes[0])
+	require.NoError(t, err)
+	require.NotContains(t, string(all)+string(b), "hunter")
+	require.NoError(t, w.Apply(context.Background(), p.Changes[0], nil))
+	require.Equal(t, "hunter1\nline\n", w.Files["/etc/shadowed"].Content)
+	require.Equal(t, "0600", w.Files["/etc/shadowed"].Mode)
+	require.Empty(t, Plan(s, observe(t, w, s)).Changes)
+}
+
+func TestBytesThatAreNoTextAreWrittenAndStayOutOfFactsAndPlans(t *testing.T) {
+	w := hosttest.Rocky9()
+	s := spec(config.File{Path: "/etc/krb5.keytab", Owner: "root:root", Permissions: "0644", Content: "\x05\x02\xff\xfe"})
+	p := Plan(s, observe(t, w, s))
+	require.Equal(t, "(secret content)", p.Changes[0].Diff())
+	require.NoError(t, w.Apply(context.Background(), p.Changes[0], nil))
+	require.Equal(t, "\x05\x02\xff\xfe", w.Files["/etc/krb5.keytab"].Content)
+	require.Empty(t, Plan(s, observe(t, w, s)).Changes)
+}
