@@ -47,6 +47,9 @@ func lawCases(t *testing.T) map[string]struct {
 		"photon5":             {hosttest.Photon5, read("photon5.yaml")},
 		"photon5, minimal":    {withRepository, read("minimal.yaml")},
 		"alauda":              {hosttest.Alauda, read("alauda.yaml")},
+		"rocky9, trust":       {hosttest.Rocky9, trusting(read("minimal.yaml"))},
+		"photon5, trust":      {withRepository, trusting(read("minimal.yaml"))},
+		"alauda, trust":       {hosttest.Alauda, trusting(read("alauda.yaml"))},
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"nodeagent/internal/prereq/preflight"
 	"nodeagent/internal/prereq/runtime"
 	"nodeagent/internal/prereq/swap"
+	"nodeagent/internal/prereq/trust"
 	"nodeagent/internal/run"
 )
 
@@ -27,6 +28,7 @@ import (
 var steps = []run.Step{
 	run.NewStep("preflight", preflight.Observe, preflight.Plan),
 	run.NewStep("identity", identity.Observe, identity.Plan),
+	run.NewStep("trust", trust.Observe, trust.Plan),
 	run.NewStep("packages", packages.Observe, packages.Plan),
 	run.NewStep("swap", swap.Observe, swap.Plan),
 	run.NewStep("disks", disk.Observe, disk.Plan),

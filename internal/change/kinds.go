@@ -11,6 +11,7 @@ var kinds = map[string]func(json.RawMessage) (Change, error){
 	"WriteFile":       as[WriteFile],
 	"RemoveFile":      as[RemoveFile],
 	"SetHostname":     as[SetHostname],
+	"UpdateTrust":     as[UpdateTrust],
 	"ProbeRepository": as[ProbeRepository],
 	"ImportKeys":      as[ImportKeys],
 	"InstallPackages": as[InstallPackages],
@@ -70,6 +71,7 @@ func Decode(raw json.RawMessage) (Change, error) {
 func (WriteFile) sealed()       {}
 func (RemoveFile) sealed()      {}
 func (SetHostname) sealed()     {}
+func (UpdateTrust) sealed()     {}
 func (ProbeRepository) sealed() {}
 func (ImportKeys) sealed()      {}
 func (InstallPackages) sealed() {}

@@ -111,3 +111,22 @@ func (c SetSysctl) Summary() string {
 }
 func (c SetSysctl) Diff() string { return "" }
 func (c SetSysctl) Class() Class { return Reversible }
+
+// UpdateTrust makes the bundle of the certificate authorities that the host
+// trusts anew from its store, with the distribution's own program.
+type UpdateTrust struct {
+	Program string `json:"program"` // update-ca-trust, update-ca-certificates, rehash_ca_certificates.sh
+	Bundle  string `json:"bundle"`
+	Why     string `json:"why,omitempty"`
+}
+
+func (c UpdateTrust) ID() string { return "trust:" + c.Bundle }
+func (c UpdateTrust) Summary() string {
+	s := "make " + c.Bundle + " anew with " + c.Program
+	if c.Why != "" {
+		s += " " + c.Why
+	}
+	return s
+}
+func (c UpdateTrust) Diff() string { return "" }
+func (c UpdateTrust) Class() Class { return Reversible }

@@ -258,9 +258,9 @@ type Proxy struct {
 
 // CATrust is one certificate authority.
 type CATrust struct {
-	Name string `yaml:"name" doc:"The file name in the host's trust store."`
-	PEM  string `yaml:"pem" doc:"The certificate as PEM."`
-	File string `yaml:"file" doc:"A file with the certificate, instead of pem."`
+	Name string `yaml:"name" doc:"Names the file in the host's trust store: nodeagent-NAME. Lower-case letters, digits, dashes."`
+	PEM  string `yaml:"pem" doc:"The certificate of one authority as PEM."`
+	File string `yaml:"file" doc:"A file of the host with the certificate, instead of pem."`
 }
 
 // Mount is one mount that isn't a data disk.

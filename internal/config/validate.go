@@ -61,6 +61,7 @@ func (d *decoder) validate(c *NodeConfig) []string {
 	k.firewall(s)
 	k.kubelet(s)
 	k.files(s)
+	k.caTrust(s)
 	k.join(s)
 	k.notYet(s)
 	return k.warnings

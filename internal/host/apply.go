@@ -41,6 +41,8 @@ func (l *Linux) apply(ctx context.Context, c change.Change, progress func(string
 		return l.applyRemoveFile(ctx, c, progress)
 	case change.SetHostname:
 		return l.applySetHostname(ctx, c, progress)
+	case change.UpdateTrust:
+		return l.applyUpdateTrust(ctx, c, progress)
 	case change.ProbeRepository:
 		return l.applyProbeRepository(ctx, c, progress)
 	case change.ImportKeys:

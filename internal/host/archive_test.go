@@ -275,5 +275,5 @@ func TestARedirectNeverLeavesHTTPS(t *testing.T) {
 	require.NoError(t, err)
 	to, err := http.NewRequest(http.MethodGet, plain.URL, nil)
 	require.NoError(t, err)
-	require.ErrorContains(t, client.CheckRedirect(to, []*http.Request{via}), "redirected from https to http")
+	require.ErrorContains(t, client().CheckRedirect(to, []*http.Request{via}), "redirected from https to http")
 }

@@ -28,24 +28,27 @@ const fetchTries = 4
 // client fetches over http and https, through the proxy that the environment
 // or else the package manager's configuration names. It never goes from https
 // to http.
-var client = &http.Client{
-	Transport: &http.Transport{
-		Proxy:                 proxyOf,
-		DialContext:           (&net.Dialer{Timeout: 15 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   15 * time.Second,
-		ResponseHeaderTimeout: 30 * time.Second,
-		ForceAttemptHTTP2:     true,
-		DisableKeepAlives:     true,
-	},
-	CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		if len(via) >= 10 {
-			return errors.New("ten redirects")
-		}
-		if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
-			return fmt.Errorf("redirected from https to %s", r.URL.Redacted())
-		}
-		return nil
-	},
+func client() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:                 proxyOf,
+			DialContext:           (&net.Dialer{Timeout: 15 * time.Second}).DialContext,
+			TLSClientConfig:       tlsConfig(),
+			TLSHandshakeTimeout:   15 * time.Second,
+			ResponseHeaderTimeout: 30 * time.Second,
+			ForceAttemptHTTP2:     true,
+			DisableKeepAlives:     true,
+		},
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if len(via) >= 10 {
+				return errors.New("ten redirects")
+			}
+			if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
+				return fmt.Errorf("redirected from https to %s", r.URL.Redacted())
+			}
+			return nil
+		},
+	}
 }
 
 // fetch copies what a URL (http, https, file) or an absolute path holds, at
@@ -121,7 +124,7 @@ func fetchOnce(ctx context.Context, source string, limit int64, w io.Writer) err
 		return backoff.Permanent(err)
 	}
 	req.Header.Set("User-Agent", "nodeagent")
-	resp, err := client.Do(req)
+	resp, err := client().Do(req)
 	if err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}

@@ -144,7 +144,7 @@ func sameHost(next *http.Request, via []*http.Request) error {
 // tokenTLS says whom the client trusts: the CA of a file, or whoever has a
 // pinned key, or both; else the host's trust store.
 func (l *Linux) tokenTLS(s change.TokenServer, r *tokenRequest) (*tls.Config, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	conf := tlsConfig()
 	if s.CAFile != "" {
 		b, err := l.secretFile("the CA of the token's server", s.CAFile)
 		if err != nil {

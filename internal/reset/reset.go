@@ -47,6 +47,8 @@ type Facts struct {
 	Cluster   cluster
 	Token     credential.Left // what a join token has left
 	Joined    bool
+	// Bundle is when the bundle of trusted authorities was last made, in µs.
+	Bundle int64
 	// Modified is when the newest of the step's files was last written, in µs.
 	Modified int64
 }
@@ -147,6 +149,10 @@ func (o observer) deed(d Deed) (err error) {
 				o.f.Hostname = s.Hostname
 				err = o.file(d, "/etc/hostname")
 			}
+		case change.UpdateTrust:
+			var info host.FileInfo
+			info, err = o.v.Stat(c.Bundle)
+			o.f.Bundle = info.Modified
 		case change.ImportKeys:
 			if err = o.file(d, c.StoreAs); err == nil {
 				err = o.keys(c)
@@ -258,7 +264,7 @@ func Plan(_ config.Spec, f Facts) change.Plan {
 	}
 	for _, v := range restarts {
 		if v.older || len(phases[1]) > 0 {
-			phases[3] = append(phases[3], *v.restart)
+			phases[3] = append(phases[3], v.restart)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Units)) {
@@ -322,9 +328,9 @@ type verdict struct {
 	left   []string // what isn't given back, and why
 	stands bool     // it is still nodeagent's when the reset is over
 	reload string   // a unit whose files change
-	// restart is for a service that ran before, too, when its files go back, or
-	// when it is older than they are.
-	restart *change.SetUnit
+	// restart is for what was made of files, such as a service that ran before,
+	// too: it is due when they go back, or when it is older than they are.
+	restart change.Change
 	older   bool
 }
 
@@ -360,6 +366,8 @@ func (p *planner) undo(d Deed) verdict {
 		return p.undoFile(d, c.Path)
 	case change.SetHostname:
 		return p.undoHostname(d, c)
+	case change.UpdateTrust:
+		return verdict{restart: change.UpdateTrust{Program: c.Program, Bundle: c.Bundle}, older: p.f.Bundle != 0 && p.f.Bundle < p.f.Modified}
 	case change.ImportKeys:
 		return p.undoKeys(d, c)
 	case change.InstallPackages:

@@ -251,7 +251,7 @@ func (p *planner) undoUnit(d Deed, unit string) verdict {
 	case did.Disable && ran && !runs:
 		v.add(3, change.SetUnit{Unit: unit, Start: true, Why: "it ran"})
 	case did.Restart && ran && runs:
-		v.restart = &change.SetUnit{Unit: unit, Restart: true, Why: "its configuration is as it was"}
+		v.restart = change.SetUnit{Unit: unit, Restart: true, Why: "its configuration is as it was"}
 		v.older = now.StartedAt < p.f.Modified
 	}
 	return v

@@ -78,7 +78,7 @@ func Alauda() *World {
 		NodeObject: host.Node{Server: "https://192.0.2.1:6443", CAHash: "sha256:0000000000000000000000000000000000000000000000000000000000000000", Version: "v1.34.5"},
 		TokenDoc:   "abcdef.0123456789abcdef",
 	}
-	return w.stock()
+	return w.trusting("update-ca-certificates", "/var/lib/ca-certificates/ca-bundle.pem").stock()
 }
 
 const sleMicro55 = `NAME="SLE Micro"

@@ -41,10 +41,16 @@ func (w *World) apply(c change.Change) error {
 			return err
 		}
 		delete(w.Files, c.Path)
+		if dir, ok := w.Files[path.Dir(c.Path)]; ok {
+			dir.Modified = w.now()
+			w.Files[path.Dir(c.Path)] = dir
+		}
 		w.forgetUnit(c.Path)
 	case change.SetHostname:
 		w.Sys.Hostname = c.Name
 		w.put("/etc/hostname", c.Name+"\n")
+	case change.UpdateTrust:
+		w.updateTrust(c)
 	case change.ProbeRepository:
 	case change.ImportKeys:
 		return w.importKeys(c)

@@ -11,6 +11,7 @@ import (
 	"nodeagent/internal/config"
 	"nodeagent/internal/host"
 	"nodeagent/internal/prereq/archive"
+	"nodeagent/internal/prereq/trust"
 )
 
 const configPath = "/etc/containerd/config.toml"
@@ -75,6 +76,9 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 			return f, err
 		}
 	}
+	if err := f.readTrust(v, spec); err != nil {
+		return f, err
+	}
 	s, err := v.System()
 	if err != nil && !errors.Is(err, host.ErrUnobservable) {
 		return f, err
@@ -110,6 +114,19 @@ func (f *Facts) readFiles(v host.View, r config.Runtime) error {
 	}
 	// hosts.toml is read at every pull; config.toml when the daemon starts.
 	return f.touched(v, configPath)
+}
+
+// readTrust counts the authorities of spec.caTrust: containerd reads the host's
+// bundle when it starts.
+func (f *Facts) readTrust(v host.View, spec config.Spec) error {
+	if len(spec.CATrust) == 0 {
+		return nil
+	}
+	paths, err := trust.Files(v)
+	for _, path := range paths {
+		err = errors.Join(err, f.touched(v, path))
+	}
+	return err
 }
 
 // touched moves Changed to a file's last change.
