@@ -50,6 +50,7 @@ func lawCases(t *testing.T) map[string]struct {
 		"rocky9, trust":       {hosttest.Rocky9, trusting(read("minimal.yaml"))},
 		"photon5, trust":      {withRepository, trusting(read("minimal.yaml"))},
 		"alauda, trust":       {hosttest.Alauda, trusting(read("alauda.yaml"))},
+		"rocky9, mounts":      {withExports, mounting(read("rocky9.yaml"))},
 	}
 }
 

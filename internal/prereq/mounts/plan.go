@@ -79,15 +79,15 @@ func (f Facts) lacksRoute(spec config.Spec) bool {
 	return family != "none" && !slices.Contains(f.Routes, family) && (family != "any" || len(f.Routes) == 0)
 }
 
-// pending tells that p lies on a data disk or a mount that isn't mounted yet:
-// what is seen there now isn't what the mount will meet.
-func (f Facts) pending(spec config.Spec, p string) bool {
+// pending tells that p lies on a data disk, or on a mount other than m, that
+// isn't mounted yet: what is seen there now isn't what m will meet.
+func (f Facts) pending(spec config.Spec, m config.Mount, p string) bool {
 	on := func(where string) bool {
 		_, mounted := f.Mounted[where]
-		return !mounted && where != p && below(where, p)
+		return !mounted && where != m.Where && below(where, p)
 	}
 	return slices.ContainsFunc(spec.Disks, func(d config.Disk) bool { return d.MountPath != "" && on(d.MountPath) }) ||
-		slices.ContainsFunc(spec.Mounts, func(m config.Mount) bool { return on(m.Where) })
+		slices.ContainsFunc(spec.Mounts, func(o config.Mount) bool { return on(o.Where) })
 }
 
 // refusals is what keeps one mount from being made.
@@ -115,7 +115,7 @@ func (f Facts) refusals(spec config.Spec, m config.Mount) (out []error) {
 		}
 		return out
 	}
-	if t := f.Targets[m.Where]; !f.pending(spec, m.Where) {
+	if t := f.Targets[m.Where]; !f.pending(spec, m, m.Where) {
 		switch {
 		case t.Link != "":
 			no(fail.Safety, "take the link's target as the mount point, or remove the link", "it leads through a symbolic link, and systemd mounts on none: %s", t.Link)
@@ -127,7 +127,7 @@ func (f Facts) refusals(spec config.Spec, m config.Mount) (out []error) {
 			no(fail.Safety, "move them away, or mount it elsewhere", "it holds %s, which the mount would hide", holds(t))
 		}
 	}
-	if s := f.Sources[m.What]; m.Bind() && !f.pending(spec, m.What) {
+	if s := f.Sources[m.What]; m.Bind() && !f.pending(spec, m, m.What) {
 		switch {
 		case s.Link != "":
 			no(fail.Step, "take the link's target", "its source leads through a symbolic link: %s", s.Link)
