@@ -51,6 +51,7 @@ func lawCases(t *testing.T) map[string]struct {
 		"photon5, trust":      {withRepository, trusting(read("minimal.yaml"))},
 		"rocky9, emptied":     {hosttest.Rocky9, emptying(read("rocky9.yaml"))},
 		"alauda, trust":       {hosttest.Alauda, trusting(read("alauda.yaml"))},
+		"rocky9, mounts":      {withExports, mounting(read("rocky9.yaml"))},
 	}
 }
 

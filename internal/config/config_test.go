@@ -168,7 +168,6 @@ func TestWhatThisVersionDoesNotCarryOutIsRefused(t *testing.T) {
 	for path, text := range map[string]string{
 		"spec.time":               "  time: {servers: [ntp.example]}\n",
 		"spec.proxy":              "  proxy: {http: \"http://proxy.example:3128\"}\n",
-		"spec.mounts":             "  mounts: [{what: tmpfs, where: /x, type: tmpfs}]\n",
 		"spec.network.interfaces": "  network: {interfaces: [{name: eth0}]}\n",
 		"spec.network.configure":  "  network: {configure: true}\n",
 	} {

@@ -267,8 +267,8 @@ type CATrust struct {
 type Mount struct {
 	What    string   `yaml:"what" doc:"The source, as mount(8) takes it: an NFS export, a directory for a bind mount, tmpfs."`
 	Where   string   `yaml:"where" doc:"The mount point."`
-	Type    string   `yaml:"type" doc:"Filesystem type, such as nfs4, tmpfs or none."`
-	Options []string `yaml:"options" doc:"Mount options."`
+	Type    string   `yaml:"type" doc:"Filesystem type: nfs, nfs4, cifs, smb3, ceph, glusterfs, lustre, tmpfs, hugetlbfs, virtiofs, 9p, or none for a bind mount."`
+	Options []string `yaml:"options" doc:"Mount options, one an entry; [bind] for a bind mount. Passwords belong into a file: credentials=FILE."`
 }
 
 // Hooks are the user's own commands.
