@@ -50,6 +50,9 @@ func lawCases(t *testing.T) map[string]struct {
 		"rocky9, trust":       {hosttest.Rocky9, trusting(read("minimal.yaml"))},
 		"photon5, trust":      {withRepository, trusting(read("minimal.yaml"))},
 		"alauda, trust":       {hosttest.Alauda, trusting(read("alauda.yaml"))},
+		"rocky9, time":        {withChrony, timed(read("minimal.yaml"))},
+		"photon5, time":       {withTimesyncd, timed(read("minimal.yaml"))},
+		"alauda, time":        {withChronyDirectory, timed(read("alauda.yaml"))},
 	}
 }
 
