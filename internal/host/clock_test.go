@@ -54,9 +54,9 @@ func TestWhatChronydSaysOfItsServers(t *testing.T) {
 	for csv, want := range map[string]string{
 		"": "no server is known by its address, so their names are not resolved",
 		"^,?,192.0.2.1,0,6,0,4294967295,0.000000000,0.000000000,0.000000000\n^,x,2001:db8::1,2,6,17,5,0.1,0.1,0.2\n": "192.0.2.1 has not answered, 2001:db8::1 disagrees with the others",
-		"#,?,PHC0,0,0,0,1,0,0,0\n^,*,192.0.2.2,2,6,377,5,0.1,0.1,0.2\n":                                               "192.0.2.2 is followed",
-		"^,!,192.0.2.3,2,6,377,5\n":                                                                                  "192.0.2.3 is in state !",
-		"506 Cannot talk to daemon\n":                                                                                "no server is known by its address, so their names are not resolved",
+		"#,?,PHC0,0,0,0,1,0,0,0\n^,*,192.0.2.2,2,6,377,5,0.1,0.1,0.2\n":                                              "192.0.2.2 is followed",
+		"^,!,192.0.2.3,2,6,377,5\n":   "192.0.2.3 is in state !",
+		"506 Cannot talk to daemon\n": "no server is known by its address, so their names are not resolved",
 	} {
 		require.Equal(t, want, chronySources(csv))
 	}
