@@ -52,6 +52,9 @@ func lawCases(t *testing.T) map[string]struct {
 		"rocky9, emptied":     {hosttest.Rocky9, emptying(read("rocky9.yaml"))},
 		"alauda, trust":       {hosttest.Alauda, trusting(read("alauda.yaml"))},
 		"rocky9, mounts":      {withExports, mounting(read("rocky9.yaml"))},
+		"rocky9, time":        {withChrony, timed(read("minimal.yaml"))},
+		"photon5, time":       {withTimesyncd, timed(read("minimal.yaml"))},
+		"alauda, time":        {withChronyDirectory, timed(read("alauda.yaml"))},
 	}
 }
 

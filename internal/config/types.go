@@ -245,9 +245,12 @@ type User struct {
 
 // Time is where the host gets its time.
 type Time struct {
-	Servers     []string `yaml:"servers" doc:"NTP servers, set for chrony or systemd-timesyncd, whichever the host has. The token isn't used before the clock is synchronised."`
-	SyncTimeout Duration `yaml:"syncTimeout" doc:"How long to wait for the first synchronisation. Default 5m."`
+	Servers     []string `yaml:"servers" doc:"NTP servers by name or address, set for chrony or systemd-timesyncd, whichever the host has. Nothing is fetched and no token is used before the clock is synchronised."`
+	SyncTimeout Duration `yaml:"syncTimeout" doc:"How long to wait for the first synchronisation; 0 doesn't wait. Default 5m. Without servers, those that the host has already are waited for."`
 }
+
+// Asked tells whether anything is asked of the clock at all.
+func (t Time) Asked() bool { return len(t.Servers) > 0 || t.SyncTimeout.Set }
 
 // Proxy is the HTTP proxy of what fetches.
 type Proxy struct {
