@@ -9,7 +9,6 @@ func (k *checker) notYet(s *Spec) {
 		}
 	}
 	no("spec.time", len(s.Time.Servers) > 0 || s.Time.SyncTimeout.Set)
-	no("spec.proxy", s.Proxy.HTTP != "" || s.Proxy.HTTPS != "" || len(s.Proxy.NoProxy) > 0)
 	no("spec.mounts", len(s.Mounts) > 0)
 	no("spec.network.configure", s.Network.Configure)
 	no("spec.network.interfaces", len(s.Network.Interfaces) > 0)
