@@ -11,6 +11,7 @@ import (
 	"nodeagent/internal/config"
 	"nodeagent/internal/host"
 	"nodeagent/internal/host/hosttest"
+	"nodeagent/internal/reset"
 )
 
 // proxied asks for a proxy as well.
@@ -19,28 +20,22 @@ func proxied(spec config.Spec) config.Spec {
 	return spec
 }
 
-// running is a host whose runtime had been started before a proxy was asked
-// for.
-func running(t *testing.T, spec config.Spec) func() *hosttest.World {
-	return func() *hosttest.World {
-		w := hosttest.Rocky9()
-		_, err := up(w, spec)
-		require.NoError(t, err)
-		return w
-	}
-}
+const proxyDropIn = "/etc/systemd/system/containerd.service.d/10-nodeagent-proxy.conf"
 
 func TestAProxyThatComesLaterReachesTheRuntimeWhateverDies(t *testing.T) {
 	spec := lawCases(t)["minimal"].spec
-	reference := running(t, spec)()
-	before := reference.Effects()
-	_, err := up(reference, proxied(spec))
+	joined := hosttest.Rocky9()
+	_, err := up(joined, spec)
 	require.NoError(t, err)
-	require.Greater(t, reference.Effects(), before)
-	require.Contains(t, reference.Files["/etc/systemd/system/containerd.service.d/10-nodeagent-proxy.conf"].Content, `Environment="HTTPS_PROXY=http://proxy.example:3128"`)
+	reference := joined.Clone()
+	reference.DieAt(0, hosttest.Before)
+	last, err := up(reference, proxied(spec))
+	require.NoError(t, err)
+	require.Equal(t, 2, last.Changes)
+	require.Contains(t, reference.Files[proxyDropIn].Content, `Environment="HTTPS_PROXY=http://proxy.example:3128"`)
 	for _, how := range []hosttest.Death{hosttest.Before, hosttest.After, hosttest.Torn} {
-		for n := before + 1; n <= reference.Effects(); n++ {
-			w := running(t, spec)()
+		for n := 1; n <= reference.Effects(); n++ {
+			w := joined.Clone()
 			w.DieAt(n, how)
 			_, err := up(w, proxied(spec))
 			require.Error(t, err)
@@ -48,9 +43,19 @@ func TestAProxyThatComesLaterReachesTheRuntimeWhateverDies(t *testing.T) {
 			_, err = up(w, proxied(spec))
 			require.NoError(t, err)
 			require.Equal(t, reference.String(), w.String(), "death %d at effect %d", how, n)
-			require.Greater(t, w.UnitStates["containerd.service"].StartedAt, w.Files["/etc/systemd/system/containerd.service.d/10-nodeagent-proxy.conf"].Modified, "death %d at effect %d", how, n)
+			require.Greater(t, w.UnitStates["containerd.service"].StartedAt, w.Files[proxyDropIn].Modified, "death %d at effect %d", how, n)
 		}
 	}
+}
+
+func TestAResetTakesTheProxyOfTheRuntimeAway(t *testing.T) {
+	w := hosttest.Rocky9()
+	_, err := up(w, proxied(lawCases(t)["minimal"].spec))
+	require.NoError(t, err)
+	require.Contains(t, w.Files, proxyDropIn)
+	_, err = resetWorld(w, reset.Options{})
+	require.NoError(t, err)
+	require.NotContains(t, w.Files, proxyDropIn)
 }
 
 func TestTheProxyOfTheConfigurationIsThatOfTheProcess(t *testing.T) {

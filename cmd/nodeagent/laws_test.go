@@ -51,7 +51,6 @@ func lawCases(t *testing.T) map[string]struct {
 		"photon5, trust":      {withRepository, trusting(read("minimal.yaml"))},
 		"rocky9, emptied":     {hosttest.Rocky9, emptying(read("rocky9.yaml"))},
 		"rocky9, proxy":       {hosttest.Rocky9, proxied(read("rocky9.yaml"))},
-		"photon5, proxy":      {hosttest.Photon5, proxied(read("photon5.yaml"))},
 		"alauda, proxy":       {hosttest.Alauda, proxied(read("alauda.yaml"))},
 		"alauda, trust":       {hosttest.Alauda, trusting(read("alauda.yaml"))},
 	}
