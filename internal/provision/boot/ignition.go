@@ -48,6 +48,9 @@ func Ignition(o Options, spec string) ([]byte, error) {
 	}
 	// What is used here is the same in all of them but for the version.
 	c := types.Config{Ignition: types.Ignition{Version: spec + ".0"}}
+	if o.Binary == nil { // else nothing is fetched, and 3.0 knows no proxy
+		c.Ignition.Proxy = ignitionProxy(o.Proxy)
+	}
 	c.Storage.Directories = []types.Directory{{Node: types.Node{Path: "/etc/nodeagent"}, DirectoryEmbedded1: types.DirectoryEmbedded1{Mode: ptr(0o700)}}}
 	for _, f := range o.files(false) {
 		if f.Path == unitPath {
@@ -139,6 +142,23 @@ func (o *Options) ignitionBinary() types.Resource {
 	sum := sha512.Sum512(o.Binary)
 	r.Verification.Hash = ptr("sha512-" + hex.EncodeToString(sum[:]))
 	return r
+}
+
+// ignitionProxy is how Ignition itself fetches.
+func ignitionProxy(vars []string) (p types.Proxy) {
+	for _, v := range vars {
+		switch name, value, _ := strings.Cut(v, "="); name {
+		case "HTTP_PROXY":
+			p.HTTPProxy = ptr(value)
+		case "HTTPS_PROXY":
+			p.HTTPSProxy = ptr(value)
+		case "NO_PROXY":
+			for e := range strings.SplitSeq(value, ",") {
+				p.NoProxy = append(p.NoProxy, types.NoProxyItem(e))
+			}
+		}
+	}
+	return p
 }
 
 // ignitionUsers are users and the groups they name. Ignition leaves a group
