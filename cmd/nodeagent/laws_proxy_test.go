@@ -88,3 +88,12 @@ spec:
 	}
 	require.Empty(t, os.Getenv("HTTP_PROXY"))
 }
+
+func TestARenderedArtefactFetchesTheBinaryThroughTheProxy(t *testing.T) {
+	one := strings.Replace(served, "  hostname: served\n", "  hostname: served\n  proxy: {http: 'http://proxy.example:3128', https: 'http://proxy.example:3128', noProxy: [boot.example]}\n", 1)
+	code, out, errs := rendering(t, map[string]string{"c.yaml": one})("script", "--config", "c.yaml", "--binary-url", "https://a.example/n", "--binary-sha256", strings.Repeat("0a", 32))
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "https_proxy='http://proxy.example:3128'\nexport https_proxy\n")
+	require.Regexp(t, `(?m)^no_proxy='localhost,127.0.0.0/8,::1,(\S+,)?boot.example'$`, out)
+	require.NotRegexp(t, `(?m)^no_proxy=.*served`, out)
+}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/coreos/ignition/v2/config/shared/errors"
 	v30 "github.com/coreos/ignition/v2/config/v3_0"
 	v33 "github.com/coreos/ignition/v2/config/v3_3"
 	"github.com/coreos/ignition/v2/config/v3_3/types"
@@ -70,7 +71,13 @@ func Ignition(o Options, spec string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch r, err := validate(out); {
+	// A proxy that is itself asked in plain http sees which host is asked for and
+	// nothing more: https goes through it in a tunnel.
+	r, err := validate(out)
+	r.Entries = slices.DeleteFunc(r.Entries, func(e report.Entry) bool {
+		return e.Kind == report.Warn && e.Message == errors.ErrInsecureProxy.Error()
+	})
+	switch {
 	case err != nil:
 		return nil, fail.Wrap(fail.Step, err, "", "Ignition's own validator refuses what was rendered (%s)", r.String())
 	case len(r.Entries) > 0:
