@@ -64,6 +64,7 @@ func (d *decoder) validate(c *NodeConfig) []string {
 	k.caTrust(s)
 	k.mounts(s)
 	k.time(s)
+	k.proxy(s)
 	k.join(s)
 	k.notYet(s)
 	return k.warnings
