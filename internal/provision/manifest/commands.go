@@ -180,7 +180,7 @@ func (k *commands) native(at value, s string) bool {
 		return is("/run/cluster-api is made, labelled and marked after the join")
 	case swapOff.MatchString(s), swapFstab.MatchString(s):
 		return is("swap is turned off, now and for good (spec.swap)")
-	case reloadSysctl.MatchString(s):
+	case reloadSysctl.MatchString(s) && !k.brings("/etc/sysctl.conf", "/etc/sysctl.d/"):
 		return is("sysctls take effect at once (spec.kernel.sysctls)")
 	case substitutes.MatchString(s):
 		return is("PROVIDER_ID and NODE_IP are resolved here")
@@ -216,7 +216,24 @@ func (k *commands) native(at value, s string) bool {
 	return k.diskCommand(is, s)
 }
 
+// brings tells whether a file of the output has one of these names or stands
+// below one of these directories.
+func (k *commands) brings(names ...string) bool {
+	for _, f := range k.d.list("spec", "files") {
+		for _, name := range names {
+			if path := textOf(f, "path"); path == name || strings.HasSuffix(name, "/") && strings.HasPrefix(path, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (k *commands) systemctl(is func(string) bool, verb string, words []string) bool {
+	// What the manifest brings may need exactly this moment.
+	if (verb == "daemon-reload" || strings.HasPrefix(verb, "re")) && k.brings("/etc/systemd/", "/usr/lib/systemd/", "/usr/local/lib/systemd/", "/etc/containerd/", "/etc/sysconfig/", "/etc/default/", "/etc/crictl") {
+		return false
+	}
 	if verb == "daemon-reload" {
 		return is("systemd is reloaded when a unit has changed")
 	}

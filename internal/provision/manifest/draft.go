@@ -185,6 +185,27 @@ func (d *draft) get(path ...string) string {
 	return n.Value
 }
 
+// list is the entries of the list at a path.
+func (d *draft) list(path ...string) []*yaml.Node {
+	n := d.parent(path[:len(path)-1])
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == path[len(path)-1] {
+			return n.Content[i+1].Content
+		}
+	}
+	return nil
+}
+
+// textOf is the single value of a key of a mapping.
+func textOf(m *yaml.Node, key string) string {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			return m.Content[i+1].Value
+		}
+	}
+	return ""
+}
+
 func text(s string) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(s)

@@ -126,7 +126,10 @@ func (c *converter) discovery(d *draft, v value) {
 				c.bad(f, "keep one", "stands beside bootstrapToken")
 				return
 			}
-			d.put(p, "The kubeconfig is a token document.", p.text(), "spec", "join", "token", "file")
+			d.put(p, "Decided: the kubeconfig is the token document.", p.text(), "spec", "join", "token", "file")
+			// A token document is one file, and this one is without the token.
+			v.at("tlsBootstrapToken").left("write the token into the kubeconfig as its user's, or use discovery.bootstrapToken", "goes with a kubeconfig, which can't be carried together")
+			return
 		}
 	}
 	secret := b.at("token").text()

@@ -17,6 +17,7 @@ func (c *converter) kubeadmConfig(d *draft, m *machine, doc document) {
 		v.at("template").only("metadata", "spec")
 		v = v.at("template", "spec")
 	}
+	d.head = append(d.head, "Made of "+doc.where()+".")
 	v.only("clusterConfiguration", "initConfiguration", "joinConfiguration", "files", "diskSetup", "mounts", "bootCommands", "preKubeadmCommands",
 		"postKubeadmCommands", "users", "ntp", "format", "verbosity", "useExperimentalRetryJoin", "ignition")
 	for _, key := range []string{"clusterConfiguration", "initConfiguration"} {
