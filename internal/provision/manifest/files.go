@@ -227,7 +227,11 @@ func (c *converter) environment(d *draft, m *machine, at value, content string) 
 			args = append(args, arg{f.Name, f.Value, at})
 		}
 	}
-	d.remark("Decided: the flags of " + at.at("path").text() + " are kubelet's flags here.")
+	what := "a command"
+	if at.is() && at.n.Kind == yaml.MappingNode {
+		what = at.at("path").text()
+	}
+	d.remark("Decided: the flags of " + what + " are kubelet's flags here.")
 	c.flags(d, m, args)
 }
 
