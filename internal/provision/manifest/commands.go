@@ -25,7 +25,7 @@ var (
 	runClusterAPI = regexp.MustCompile(`^(mkdir (-p |-m ?\d+ )*|restorecon (-[A-Za-z]+ )*)/run/cluster-api/?$`)
 	sentinel      = regexp.MustCompile(`^(touch|echo .*>)\s*/run/cluster-api/bootstrap-success\.complete$`)
 	swapOff       = regexp.MustCompile(`^swapoff (-a|--all)( -v)?$`)
-	swapFstab     = regexp.MustCompile(`^sed (-[a-zA-Z.]+ )*(-i\S* )(-[a-zA-Z]+ )*('[^']*swap[^']*'|"[^"$` + "`" + `]*swap[^"$` + "`" + `]*") /etc/fstab$`)
+	swapFstab     = regexp.MustCompile(`^sed (-[a-zA-Z.]+ )*(-[a-zA-Z]*i\S* )(-[a-zA-Z]+ )*('[^']*swap[^']*'|"[^"$` + "`" + `]*swap[^"$` + "`" + `]*") /etc/fstab$`)
 	systemctl     = regexp.MustCompile(`^(?:sudo )?systemctl ((?:--now |-q |--quiet |--system )*)(enable|start|restart|reload-or-restart|reload|disable|stop|mask|daemon-reload)((?: --now| --force|(?: ` + unit + `))*)$`)
 	setHostname   = regexp.MustCompile(`^(?:hostnamectl (?:--static )?set-hostname|hostname) ["']?([^"'$` + "`" + `\s][^"'$` + "`" + `]*)["']?$`)
 	writeHostname = regexp.MustCompile(`^echo ["']?([^"'$` + "`" + `]*?)["']?\s*>\s*/etc/hostname$`)
@@ -39,6 +39,7 @@ var (
 	makeDir       = regexp.MustCompile(`^(?:sudo )?mkdir (?:-p )?(/\S+)$`)
 	kubeletEnv    = regexp.MustCompile(`^echo (?:-e )?(["']?)((?:KUBELET_EXTRA_ARGS)=[^>]*?)(["']?)\s*>>?\s*/etc/(?:sysconfig|default)/kubelet$`)
 	substitutes   = regexp.MustCompile(`^sed -i\S* (-e )?["']?s(.)(PROVIDER_ID|NODE_IP)`)
+	forgiven      = regexp.MustCompile(`(\s*(>|1>|2>|&>)\s*/dev/null|\s*2>&1)*(\s*\|\| (true|:))?$`)
 	kubeadm       = regexp.MustCompile(`(^|[;&|(]\s*)(sudo )?kubeadm\s+(join|init|reset)\b`)
 )
 
@@ -163,8 +164,10 @@ func (k *commands) native(at value, s string) bool {
 	if s == "" || strings.HasPrefix(s, "#") && !strings.Contains(s, "\n") {
 		return true
 	}
+	was := s
+	s = forgiven.ReplaceAllString(strings.TrimPrefix(s, "sudo "), "")
 	is := func(why string) bool {
-		d.remark("Native: " + why + "; was: " + s)
+		d.remark("Native: " + why + "; was: " + was)
 		return true
 	}
 	// A wait often ends with an echo of what it waited for.

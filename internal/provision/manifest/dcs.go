@@ -43,6 +43,7 @@ func (c *converter) dcs(t document, base machine, used map[string]bool) (out []m
 		m.noID = "give the pool's entry a machineName"
 		m.infra = func(d *draft, m *machine) {
 			d.head = append(d.head, "Made of "+t.where()+" and "+pool.where()+".")
+			lowered(d, e)
 			c.dcsInterface(d, m, e)
 			c.dcsDisks(d, m, vm.at("dcsMachineDiskSpec"))
 		}
@@ -62,6 +63,13 @@ func (c *converter) dcsInterface(d *draft, m *machine, e value) {
 		return
 	}
 	c.nic(d, e, 0, fields{}, []string{fmt.Sprintf("%s/%d", m.nodeIP, n)}, e.at("gateway").text(), commas(e.at("dns")), nil)
+}
+
+// lowered tells that a name of a pool isn't written as it stands there.
+func lowered(d *draft, e value) {
+	if h := e.at("hostname").text(); h != strings.ToLower(h) {
+		d.head = append(d.head, "Decided: the name "+h+" in lower case, as node names are.")
+	}
 }
 
 // nic writes an interface. Pools don't say how the host calls it.

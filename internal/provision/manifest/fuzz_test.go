@@ -2,12 +2,17 @@ package manifest
 
 import (
 	"bytes"
+	"encoding/base64"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
+
+	"nodeagent/internal/config"
 )
 
 // Whatever comes in, what comes out is a NodeConfig that the strict decoder
@@ -43,5 +48,33 @@ func FuzzConvert(f *testing.F) {
 			t.Fatalf("not twice the same:\n%s\n%s", said(r), again)
 		}
 		Check([]Input{{Name: "f", Data: b}})
+	})
+}
+
+// The content of a file comes out as it went in, whatever YAML thinks of it.
+func FuzzAContentStaysAsItIs(f *testing.F) {
+	for _, s := range []string{"", "a\n", " a\nb", "\n\n a\n\n", "a\t\n\tb ", "a\r\nb", "\u2028\u0085\ufeffx\n", "%a\n---\n...\n", "a: b # c\n", "0644", "null", "\x00\x01\n", "- |\n  x\n   \n"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if len(s) > 1<<10 {
+			return
+		}
+		r := Convert([]Input{spec("files:\n- {path: /etc/x, encoding: base64, content: '" + base64.StdEncoding.EncodeToString([]byte(s)) + "'}\n- {path: /etc/y, content: !!binary '" + base64.StdEncoding.EncodeToString([]byte(s)) + "'}\n")}, Options{Version: "v1.34.5", WithSecrets: true})
+		require.Empty(t, r.Problems)
+		l, err := config.Load([]config.Source{{Data: r.Machines[0].YAML}}, config.Identity{})
+		require.NoError(t, err)
+		require.Equal(t, s, l.Spec.Files[0].Content)
+		require.Equal(t, s, l.Spec.Files[1].Content)
+		if !utf8.ValidString(s) {
+			return // a text can't say it
+		}
+		r = Convert([]Input{spec("files:\n- {path: /etc/x, content: " + strconv.QuoteToASCII(s) + "}\n")}, Options{Version: "v1.34.5", WithSecrets: true})
+		if len(r.Problems) > 0 { // a template
+			return
+		}
+		l, err = config.Load([]config.Source{{Data: r.Machines[0].YAML}}, config.Identity{})
+		require.NoError(t, err, "%s", r.Machines[0].YAML)
+		require.Equal(t, s, l.Spec.Files[0].Content, "%s", r.Machines[0].YAML)
 	})
 }

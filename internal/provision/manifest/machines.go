@@ -135,10 +135,11 @@ var anyIndex = regexp.MustCompile(`\[[0-9]+\]`)
 // in the input, and takes it out of the draft.
 func (c *converter) settle(d *draft) {
 	for range 20 {
-		problems := check(d.yaml())
+		doc := d.yaml()
+		problems := check(doc)
 		changed := false
 		for _, p := range problems {
-			if pending(p) {
+			if pending(p, doc) {
 				c.note("%s: this version of nodeagent doesn't carry it out yet, and refuses it", anyIndex.ReplaceAllString(p.Path, "[…]"))
 				continue
 			}

@@ -34,6 +34,7 @@ func (c *converter) vsphere(t document, base machine, used map[string]bool) (out
 		state, found := slotState(pool, m.name)
 		m.infra = func(d *draft, m *machine) {
 			d.head = append(d.head, "Made of "+t.where()+" and "+pool.where()+".")
+			lowered(d, e)
 			c.slotNIC(d, e.at("network", "primary"), 0)
 			for i, n := range e.at("network", "additional").items() {
 				c.slotNIC(d, n, i+1)
