@@ -112,8 +112,8 @@ func (c *converter) dcsDisks(d *draft, m *machine, disks value) {
 			continue
 		}
 		s := sized{x, n, sortOf(where)}
-		if o, bad := confused(s, all, true); bad {
-			c.note("%s:%d: the disks of %s and %s have about the same size, so which becomes which is a matter of their order; that of /var/cpaas may be one with data, which is then refused by its label", x.file, x.n.Line, where, o.at.at("path").text())
+		if o, bad := confused(s, all, true); bad && s.sort == "persistent" {
+			c.note("%s:%d: the disks of %s and %s have about the same size, so their order says which becomes which; one that holds data already is refused unless it has the label of its place", x.file, x.n.Line, where, o.at.at("path").text())
 		}
 		comment := "Decided: a blank disk of that size, GB or GiB; once formatted it is found by its label."
 		if countSize(all, n) > 1 {

@@ -160,7 +160,7 @@ func (c *converter) diskSetup(d *draft, m *machine, v value) {
 			continue
 		}
 		if len(setup.at("partitions").items()) > 0 {
-			comment = strings.TrimSpace(comment + " The filesystem is made on the whole disk, without a partition.")
+			comment = strings.TrimSpace(comment + " Decided: the filesystem is made on the whole disk, without a partition.")
 		}
 		if label == "" || len(label) > labelLimit(f.at("filesystem").text()) {
 			label = c.label(d, where)
