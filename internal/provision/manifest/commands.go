@@ -129,7 +129,11 @@ func (k *commands) carry(at value, when string) {
 	case len(rest) == len(all):
 		rest = []string{whole}
 	}
-	hook := strings.Join(rest, " && ")
+	between := " && "
+	if !strings.Contains(whole, "&&") { // what came after a failure still does
+		between = "; "
+	}
+	hook := strings.Join(rest, between)
 	switch {
 	case kubeadm.MatchString(hook):
 		k.c.bad(at, "leave it out", "runs kubeadm itself, which is nodeagent's: %s", short(hook))

@@ -32,6 +32,8 @@ func TestCommandsWithANativeMeaningAreNotHooksToo(t *testing.T) {
 
 		"echo hello":                        {"echo hello"},
 		"swapoff -a; echo hello":            {"echo hello"},
+		"a; swapoff -a; b":                  {"a; b"},
+		"a && swapoff -a && b":              {"a && b"},
 		"swapoff /dev/sdb":                  {"swapoff /dev/sdb"},
 		"sed -i 's/a/b/' /etc/fstab":        {"sed -i 's/a/b/' /etc/fstab"},
 		"systemctl restart rsyslog":         {"systemctl restart rsyslog"},

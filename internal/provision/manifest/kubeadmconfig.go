@@ -144,7 +144,8 @@ func (c *converter) diskSetup(d *draft, m *machine, v value) {
 			d.remark("Decided: " + where + " is a disk of the machine's template or pool, which says more than diskSetup.")
 			continue
 		}
-		selected, comment := fields{}, ""
+		var selected fields
+		comment := ""
 		switch {
 		case strings.HasPrefix(device, "/dev/disk/by-id/"), strings.HasPrefix(device, "/dev/disk/by-path/"):
 			selected = fields{{"path", device}}

@@ -105,7 +105,7 @@ func (c *converter) note(format string, a ...any) {
 }
 
 // tokenForm is that of bootstrap tokens, wherever it stands.
-var tokenForm = regexp.MustCompile(`[a-z0-9]{6}\.[a-z0-9]{16}`)
+var tokenForm = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 
 // redact keeps tokens out of what is said.
 func redact(s string) string { return token.Document{}.Redact(s) }
