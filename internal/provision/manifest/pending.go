@@ -11,9 +11,8 @@ import (
 )
 
 var (
-	diskPath   = regexp.MustCompile(`^spec\.disks\[[0-9]+\]\.mountPath$`)
-	diskSelect = regexp.MustCompile(`^spec\.disks\[[0-9]+\]\.select$`)
-	diskLabel  = regexp.MustCompile(`^spec\.disks\[([0-9]+)\]\.filesystem`)
+	diskPath  = regexp.MustCompile(`^spec\.disks\[[0-9]+\]\.mountPath$`)
+	diskLabel = regexp.MustCompile(`^spec\.disks\[([0-9]+)\]\.filesystem`)
 )
 
 // pending tells whether package config refuses something of a document only
@@ -23,7 +22,6 @@ var (
 func pending(p config.Problem, doc []byte) bool {
 	return strings.Contains(p.Text, "doesn't carry it out yet") ||
 		diskPath.MatchString(p.Path) && p.Text == "missing" || // raw disks
-		diskSelect.MatchString(p.Path) && p.Text == "names no device" || // scsiUnit, diskUUID
 		diskLabel.MatchString(p.Path) && raw(doc, diskLabel.FindStringSubmatch(p.Path)[1]) // the label that a raw disk doesn't get
 }
 
