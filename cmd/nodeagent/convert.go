@@ -52,7 +52,7 @@ Exit codes: 0 everything was carried · 2 something can't be · 3 written withou
 		Args: exactly(cobra.MinimumNArgs(1)),
 	}
 	f := cmd.Flags()
-	f.StringVarP(&v.dir, "output", "o", "", "write one file for every machine into this directory, mode 0600, instead of standard output")
+	f.StringVar(&v.dir, "output", "", "write one file for every machine into this directory, mode 0600, instead of standard output")
 	f.BoolVar(&v.replace, "replace", false, "replace files in the directory that differ; each is named")
 	f.BoolVar(&v.keepGoing, "keep-going", false, "write what can be carried, list what can't, and exit with 3")
 	f.BoolVar(&v.WithSecrets, "with-secrets", false, "tokens, password hashes and the content of secret files go along")
