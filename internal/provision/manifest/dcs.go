@@ -25,7 +25,7 @@ func (c *converter) dcs(t document, base machine, used map[string]bool) (out []m
 	used[pool.where()] = true
 	pool.at("spec").only("pool")
 	for _, e := range pool.at("spec", "pool").items() {
-		e.only("ip", "mask", "gateway", "dns", "hostname", "machineName")
+		e.only("ip", "mask", "gateway", "dns", "hostname", "machineName", "persistentDisk")
 		m := base
 		m.at, m.name, m.alias = e, strings.ToLower(e.at("hostname").text()), e.at("machineName").text()
 		if m.name == "" {
@@ -45,7 +45,7 @@ func (c *converter) dcs(t document, base machine, used map[string]bool) (out []m
 			d.head = append(d.head, "Made of "+t.where()+" and "+pool.where()+".")
 			lowered(d, e)
 			c.dcsInterface(d, m, e)
-			c.dcsDisks(d, m, vm.at("dcsMachineDiskSpec"))
+			c.dcsDisks(d, m, vm.at("dcsMachineDiskSpec"), e.at("persistentDisk"))
 		}
 		out = append(out, m)
 	}
@@ -62,7 +62,7 @@ func (c *converter) dcsInterface(d *draft, m *machine, e value) {
 		c.bad(e.at("mask"), "such as 255.255.255.0, or 24", "%q is no mask", short(e.at("mask").text()))
 		return
 	}
-	c.nic(d, e, 0, fields{}, []string{fmt.Sprintf("%s/%d", m.nodeIP, n)}, e.at("gateway").text(), commas(e.at("dns")), nil)
+	c.nic(d, e, 0, fields{}, []string{fmt.Sprintf("%s/%d", m.nodeIP, n)}, e.at("gateway").text(), commas(e.at("dns")))
 }
 
 // lowered tells that a name of a pool isn't written as it stands there.
@@ -73,7 +73,7 @@ func lowered(d *draft, e value) {
 }
 
 // nic writes an interface. Pools don't say how the host calls it.
-func (c *converter) nic(d *draft, at value, i int, who fields, addresses []string, gateway string, dns, search []string) {
+func (c *converter) nic(d *draft, at value, i int, who fields, addresses []string, gateway string, dns []string) {
 	comment := ""
 	if len(who) == 0 {
 		name := fmt.Sprintf("eth%d", i)
@@ -84,55 +84,64 @@ func (c *converter) nic(d *draft, at value, i int, who fields, addresses []strin
 		}
 		who = fields{{"name", name}}
 	}
-	d.add(at, comment, append(who, field{"addresses", addresses}, field{"gateway", gateway}, field{"dns", dns}, field{"search", search}), "spec", "network", "interfaces")
+	d.add(at, comment, append(who, field{"addresses", addresses}, field{"gateway", gateway}, field{"dns", dns}), "spec", "network", "interfaces")
 }
 
-// dcsDisks carries the data disks of a template. Nothing names them but their
-// sizes; the system's own is left out.
-func (c *converter) dcsDisks(d *draft, m *machine, disks value) {
+// dcsDisks carries the data disks of a template, and those of the pool, which
+// outlive their machine. Nothing names them but their sizes; the system's own
+// is left out.
+func (c *converter) dcsDisks(d *draft, m *machine, disks, persistent value) {
 	var all []sized
 	for _, x := range disks.items() {
+		x.only("quantity", "datastoreClusterName", "datastoreName", "systemVolume", "path", "format")
 		if n, ok := x.at("quantity").number(); ok && !x.at("systemVolume").yes() {
-			all = append(all, sized{x, n, sortOf(x.at("path").text())})
+			all = append(all, sized{x, n, "node"})
+		}
+	}
+	for _, x := range persistent.items() {
+		x.only("slot", "quantityGB", "datastoreClusterName", "datastoreName", "path", "format")
+		if n, ok := x.at("quantityGB").number(); ok {
+			all = append(all, sized{x, n, "persistent"})
 		}
 	}
 	for _, x := range disks.items() {
-		x.only("quantity", "datastoreClusterName", "datastoreName", "systemVolume", "path", "format")
-		if x.at("systemVolume").yes() {
-			continue
+		if !x.at("systemVolume").yes() {
+			c.dcsDisk(d, m, x, x.at("quantity"), "node", all)
 		}
-		where := x.at("path").text()
-		n, ok := x.at("quantity").number()
-		switch {
-		case where == "":
-			c.bad(x, "give it path and format, or leave it out", "the disk is mounted nowhere, and nothing names it")
-			continue
-		case !ok || n <= 0 || n > maxSize:
-			c.bad(cmp.Or(present(x.at("quantity")), x), "its size in GB", "the disk of %s has no size that can be used", short(where))
-			continue
-		}
-		s := sized{x, n, sortOf(where)}
-		if o, bad := confused(s, all, true); bad && s.sort == "persistent" {
-			c.note("%s:%d: the disks of %s and %s have about the same size, so their order says which becomes which; one that holds data already is refused unless it has the label of its place", x.file, x.n.Line, where, o.at.at("path").text())
-		}
-		comment := "Decided: a blank disk of that size, GB or GiB; once formatted it is found by its label."
-		if countSize(all, n) > 1 {
-			comment = "Decided: one of the blank disks of that size, in by-path order; once formatted it is found by its label."
-		}
-		c.disk(d, m, x, comment, diskEntry{name: diskName(where), selected: blankOf(n, true), fs: x.at("format").text(), label: c.label(d, where), where: where})
 	}
+	for _, x := range persistent.items() {
+		c.dcsDisk(d, m, x, x.at("quantityGB"), "persistent", all)
+	}
+}
+
+func (c *converter) dcsDisk(d *draft, m *machine, x, quantity value, sort string, all []sized) {
+	where := x.at("path").text()
+	n, ok := quantity.number()
+	switch {
+	case where == "":
+		c.bad(x, "give it path and format, or leave it out", "the disk is mounted nowhere, and nothing names it")
+		return
+	case !ok || n <= 0 || n > maxSize:
+		c.bad(cmp.Or(present(quantity), x), "its size in GB", "the disk of %s has no size that can be used", short(where))
+		return
+	}
+	if o, bad := confused(sized{x, n, sort}, all, true); bad && sort == "persistent" {
+		c.bad(x, "give it another size than the machine's own disks, or write its select by hand, by serial or path",
+			"the disk of %s outlives the machine and has about the size of that of %s, so one may be taken for the other", short(where), short(o.at.at("path").text()))
+		return
+	}
+	comment := "Decided: a blank disk of that size, GB or GiB; once formatted it is found by its label."
+	if countSize(all, n) > 1 {
+		comment = "Decided: one of the blank disks of that size, in by-path order; once formatted it is found by its label."
+	}
+	if sort == "persistent" {
+		comment = joined(comment, "Persistent: data is adopted, if type and label of the filesystem are these.")
+	}
+	c.disk(d, m, x, comment, diskEntry{name: diskName(where), selected: blankOf(n, true), fs: x.at("format").text(), label: c.label(d, where), where: where})
 }
 
 // maxSize bounds a disk, in GB: no size may overflow.
 const maxSize = 1 << 20
-
-// sortOf tells disks whose data outlives the machine from those of the node.
-func sortOf(where string) string {
-	if where == "/var/cpaas" {
-		return "persistent"
-	}
-	return "node"
-}
 
 func countSize(all []sized, n int) (k int) {
 	for _, s := range all {
@@ -151,17 +160,12 @@ func present(v value) value {
 	return v
 }
 
-// commas is a list, or one text with commas.
+// commas is a list, or one text with commas or semicolons.
 func commas(v value) (out []string) {
 	if v.is() && v.n.Kind == seqKind {
 		return v.texts()
 	}
-	for s := range strings.SplitSeq(v.text(), ",") {
-		if s = strings.TrimSpace(s); s != "" {
-			out = append(out, s)
-		}
-	}
-	return out
+	return strings.FieldsFunc(v.text(), func(r rune) bool { return r == ',' || r == ';' || r == ' ' })
 }
 
 // prefixLength reads a mask, 255.255.255.0 or 24, for an address.

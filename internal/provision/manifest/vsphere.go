@@ -15,11 +15,10 @@ func (c *converter) vsphere(t document, base machine, used map[string]bool) (out
 		return nil
 	}
 	used[pool.where()] = true
-	pool.at("spec").only("configs", "releaseDelayHours", "machineNamingStrategy", "datacenter", "clusterName", "clusterRef", "consumerRef")
+	pool.at("spec").only("configs", "releaseDelayHours", "machineNamingStrategy", "datacenter", "clusterRef")
 	configs := pool.at("spec", "configs")
 	for i, e := range configs.items() {
-		e.only("hostname", "datacenter", "failureDomain", "network", "persistentDisks", "ephemeralDisks", "machineNamingStrategy", "releaseDelayHours",
-			"resourcePool", "folder", "datastore")
+		e.only("hostname", "datacenter", "failureDomain", "network", "persistentDisks", "ephemeralDisks")
 		e.at("network").only("primary", "additional")
 		m := base
 		m.at, m.name = e, strings.ToLower(e.at("hostname").text())
@@ -31,7 +30,6 @@ func (c *converter) vsphere(t document, base machine, used map[string]bool) (out
 			m.nodeIP = p.Addr().String()
 		}
 		m.noID = "leave it to the cloud provider (cloud-provider: external), which knows the virtual machine's UUID, or write the id itself"
-		state, found := slotState(pool, m.name)
 		m.infra = func(d *draft, m *machine) {
 			d.head = append(d.head, "Made of "+t.where()+" and "+pool.where()+".")
 			lowered(d, e)
@@ -39,22 +37,17 @@ func (c *converter) vsphere(t document, base machine, used map[string]bool) (out
 			for i, n := range e.at("network", "additional").items() {
 				c.slotNIC(d, n, i+1)
 			}
-			c.slotDisks(d, m, e, state, found)
+			c.slotDisks(d, m, e, pool)
 		}
 		out = append(out, m)
 	}
 	return out
 }
 
-// poolRefs are the keys by which a template refers to its pool.
-var poolRefs = []string{"machineConfigPoolRef", "configPoolRef", "poolRef"}
-
 // slotPool is the pool of a template: the one it refers to, or the only one.
 func (c *converter) slotPool(t document, spec value) (document, bool) {
-	for _, key := range poolRefs {
-		if ref := spec.at(key); ref.is() {
-			return c.refer(ref, "VSphereMachineConfigPool")
-		}
+	if ref := spec.at("machineConfigPoolRef"); ref.is() {
+		return c.refer(ref, "VSphereMachineConfigPool")
 	}
 	names := map[string]document{}
 	for _, d := range c.of("VSphereMachineConfigPool") {
@@ -101,8 +94,8 @@ func (c *converter) prefix(v value) (netip.Prefix, bool) {
 }
 
 func (c *converter) slotNIC(d *draft, v value, i int) {
-	v.only("networkName", "ip", "ipv6", "gateway", "gateway6", "dns", "searchDomains", "deviceName", "mac", "macAddr")
-	v.at("gateway6").left("let the router announce it, or write it into spec.network by hand", "a second gateway on an interface can't be carried")
+	v.only("networkName", "ip", "ipv6", "gateway", "ipv6Gateway", "dns", "deviceName")
+	v.at("ipv6Gateway").left("let the router announce it, or write it into spec.network by hand", "a second gateway on an interface can't be carried")
 	var addresses []string
 	for _, key := range []string{"ip", "ipv6"} {
 		if p, ok := c.prefix(v.at(key)); ok {
@@ -118,23 +111,35 @@ func (c *converter) slotNIC(d *draft, v value, i int) {
 	who := fields{}
 	if name := v.at("deviceName").text(); name != "" {
 		who = fields{{"name", name}}
-	} else if mac := v.at("mac").text() + v.at("macAddr").text(); mac != "" {
-		who = fields{{"mac", mac}}
 	}
-	c.nic(d, v, i, who, addresses, v.at("gateway").text(), commas(v.at("dns")), commas(v.at("searchDomains")))
+	c.nic(d, v, i, who, addresses, v.at("gateway").text(), commas(v.at("dns")))
 }
 
 // slotDisks carries the disks of a slot: persistent ones first, as the provider
 // attaches them.
-func (c *converter) slotDisks(d *draft, m *machine, e, state value, known bool) {
+func (c *converter) slotDisks(d *draft, m *machine, e value, pool document) {
+	state, known := slotState(pool, e.at("hostname").text())
+	host := e.at("hostname").text()
+	taken := map[int]string{7: "the controller"} // 0 is the system's, and the first that is tried is 1
+	for _, list := range []string{"persistentDisks", "ephemeralDisks"} {
+		for _, x := range e.at(list).items() {
+			for _, v := range []value{x, diskState(pool, host, list, x.at("name").text())} {
+				if n, ok := v.at("unitNumber").number(); ok {
+					taken[n] = x.at("name").text()
+				}
+			}
+		}
+	}
 	unit := 0
 	for _, list := range []string{"persistentDisks", "ephemeralDisks"} {
 		for _, x := range e.at(list).items() {
-			x.only("name", "sizeGiB", "mountPath", "fsFormat", "wipeFilesystem", "datastore", "datastoreName", "storagePolicyName", "unitNumber", "scsiUnit", "diskUUID", "uuid")
-			if unit++; unit == 7 { // the controller's own
-				unit++
+			x.only("name", "sizeGiB", "mountPath", "mountOptions", "fsFormat", "wipeFilesystem", "datastore", "storagePolicy", "unitNumber", "volumePath", "diskUUID")
+			seen := diskState(pool, host, list, x.at("name").text())
+			if !x.at("unitNumber").is() && !seen.at("unitNumber").is() { // the provider takes the lowest that is free
+				for unit++; taken[unit] != ""; unit++ {
+				}
 			}
-			selected, comment := c.slotSelect(x, state, list, unit)
+			selected, comment := c.slotSelect(x, seen, unit)
 			if selected == nil {
 				continue
 			}
@@ -147,7 +152,7 @@ func (c *converter) slotDisks(d *draft, m *machine, e, state value, known bool) 
 			if fs == "" && where != "" {
 				fs = "ext4" // the provider's default
 			}
-			entry := diskEntry{name: name, selected: selected, fs: fs, where: where, wipeOnce: x.at("wipeFilesystem").yes()}
+			entry := diskEntry{name: name, selected: selected, fs: fs, where: where, options: x.at("mountOptions").texts(), wipeOnce: x.at("wipeFilesystem").yes()}
 			switch {
 			case where == "":
 				comment = joined(comment, "Raw: only the link by its name is made, and its content is never touched.")
@@ -157,7 +162,7 @@ func (c *converter) slotDisks(d *draft, m *machine, e, state value, known bool) 
 				}
 			case list == "persistentDisks":
 				entry.label = c.label(d, where)
-				entry.keep = known && allocated(state)
+				entry.keep = known && allocated(state) && !slices.Contains([]string{"Creating", "Reclaimed"}, seen.at("phase").text())
 				if entry.keep {
 					comment = joined(comment, "Persistent, and the slot is "+state.at("state").text()+": its data is adopted, and a blank disk is refused.")
 				} else {
@@ -175,35 +180,37 @@ func (c *converter) slotDisks(d *draft, m *machine, e, state value, known bool) 
 
 func joined(a, b string) string { return strings.TrimSpace(a + " " + b) }
 
+// diskState is what a pool that was read from a cluster says of a disk.
+func diskState(pool document, host, list, name string) value {
+	key := map[string]string{"persistentDisks": "persistentDiskStatuses", "ephemeralDisks": "ephemeralDiskStatuses"}[list]
+	for _, s := range pool.at("status", key).items() {
+		if strings.EqualFold(s.at("hostname").text(), host) && s.at("name").text() == name {
+			return s
+		}
+	}
+	return value{c: pool.c, file: pool.file}
+}
+
 // slotSelect names a slot's disk: by its identity, by its unit, or, when asked,
 // by its place in the slot. It is nil when nothing says which it is.
-func (c *converter) slotSelect(x, state value, list string, unit int) (fields, string) {
-	from := []value{x}
-	for _, s := range state.at(list).items() {
-		if s.at("name").text() == x.at("name").text() {
-			from = append(from, s)
+func (c *converter) slotSelect(x, seen value, unit int) (fields, string) {
+	for _, v := range []value{seen, x} { // what is observed is nearer to the truth
+		if id := v.at("diskUUID").text(); id != "" {
+			return fields{{"diskUUID", id}}, ""
 		}
 	}
-	for _, v := range from {
-		for _, key := range []string{"diskUUID", "uuid"} {
-			if id := v.at(key).text(); id != "" {
-				return fields{{"diskUUID", id}}, ""
+	for _, v := range []value{x, seen} {
+		at := v.at("unitNumber")
+		if n, ok := at.number(); ok {
+			if n < 0 || n > 15 || n == 7 {
+				c.bad(at, "0 to 15 without 7, which is the controller's own", "%d is no unit of a disk", n)
+				return nil, ""
 			}
-		}
-	}
-	for _, v := range from {
-		for _, key := range []string{"scsiUnit", "unitNumber"} {
-			if n, ok := v.at(key).number(); ok {
-				if n < 0 || n > 255 {
-					c.bad(v.at(key), "", "%d is no unit", n)
-					return nil, ""
-				}
-				return fields{{"scsiUnit", encode(n)}}, ""
-			}
+			return fields{{"scsiUnit", encode(n)}}, ""
 		}
 	}
 	if !c.SCSIOrder {
-		c.bad(x, "give the pool as the cluster has it (kubectl get -o yaml), a unitNumber or diskUUID for each disk, or say that the order of the slot is that of the units: --scsi-order",
+		c.bad(x, "give the pool as the cluster has it (kubectl get -o yaml), a unitNumber for each disk, or say that the order of the slot is that of the units: --scsi-order",
 			"nothing says which device the disk %s is", short(x.at("name").text()))
 		return nil, ""
 	}
