@@ -335,6 +335,11 @@ func (a *app) write(data []byte, to string) error {
 		_, err := a.out.Write(data)
 		return err
 	}
+	return writeFile(data, to)
+}
+
+// writeFile writes a file that nobody else can read, whole or not at all.
+func writeFile(data []byte, to string) error {
 	f, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*") // mode 0600
 	if err != nil {
 		return fail.Wrap(fail.Usage, err, "", "%s can't be written", to)
