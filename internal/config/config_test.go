@@ -163,18 +163,6 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-func TestWhatThisVersionDoesNotCarryOutIsRefused(t *testing.T) {
-	const head = "apiVersion: nodeagent/v1alpha1\nkind: NodeConfig\nspec:\n  kubernetes: {version: v1.35.4}\n  join: {token: {file: /t}}\n"
-	for path, text := range map[string]string{
-		"spec.network.interfaces": "  network: {interfaces: [{name: eth0}]}\n",
-		"spec.network.configure":  "  network: {configure: true}\n",
-	} {
-		_, err := Load([]Source{{Name: "test", Data: []byte(head + text)}}, Identity{})
-		require.ErrorContains(t, err, path, text)
-		require.ErrorContains(t, err, "doesn't carry it out yet", text)
-	}
-}
-
 // Every kind of value that the types have can be decoded and has a schema.
 func TestANumberThatIsNoneIsToldWithItsPlace(t *testing.T) {
 	for _, value := range []string{"one", "1.5", "[1]", "99999999999999999999", "'1'"} {

@@ -47,7 +47,7 @@ type Spec struct {
 	Disks      []Disk     `yaml:"disks" doc:"Data disks."`
 	Firewall   Firewall   `yaml:"firewall" doc:"Ports to open; the firewall stays on."`
 	Kubelet    Kubelet    `yaml:"kubelet" doc:"The kubelet's configuration, flags, labels and taints."`
-	Network    Network    `yaml:"network" doc:"What is waited for before the join."`
+	Network    Network    `yaml:"network" doc:"What the interfaces are, and what is waited for before the join."`
 	Users      []User     `yaml:"users" doc:"Local users."`
 	Time       Time       `yaml:"time" doc:"Where the host gets its time."`
 	Proxy      Proxy      `yaml:"proxy" doc:"The HTTP proxy of nodeagent, of the package manager and other programs that it starts, and of the runtime. kubelet gets none."`
@@ -198,17 +198,17 @@ type Taint struct {
 
 // Network says what is waited for, and what the host's interfaces are.
 type Network struct {
-	Configure    bool         `yaml:"configure" doc:"Write the interfaces' configuration. Default false: they are only compared with the host and differences are told."`
+	Configure    bool         `yaml:"configure" doc:"Configure interfaces that differ, in the words of the manager that has them (NetworkManager, systemd-networkd), with a check and a way back. Default false: they are only compared with the host and differences are told."`
 	Interfaces   []Interface  `yaml:"interfaces" doc:"The interfaces the host has."`
 	DefaultRoute DefaultRoute `yaml:"defaultRoute" doc:"The default route that is awaited before anything is fetched."`
 }
 
 // Interface is one network interface with static addresses.
 type Interface struct {
-	Name      string   `yaml:"name" doc:"The interface's name, such as eth0."`
-	MAC       string   `yaml:"mac" doc:"Its hardware address, instead of the name."`
-	Addresses []string `yaml:"addresses" doc:"Addresses with prefix length, such as 192.0.2.10/24."`
-	Gateway   string   `yaml:"gateway" doc:"The default gateway, on one interface."`
+	Name      string   `yaml:"name" doc:"The interface's name, such as eth0. Beside mac: the name that it should have."`
+	MAC       string   `yaml:"mac" doc:"Its hardware address, by which it is found whatever its name is."`
+	Addresses []string `yaml:"addresses" doc:"Its static addresses with prefix length, such as 192.0.2.10/24. A family without one is left to DHCP or router advertisements."`
+	Gateway   string   `yaml:"gateway" doc:"The default gateway, in a network of the addresses; one a family."`
 	DNS       []string `yaml:"dns" doc:"Name servers."`
 	Search    []string `yaml:"search" doc:"Search domains."`
 }

@@ -63,6 +63,7 @@ func (d *decoder) validate(c *NodeConfig) []string {
 	k.files(s)
 	k.caTrust(s)
 	k.mounts(s)
+	k.network(s)
 	k.time(s)
 	k.proxy(s)
 	k.join(s)
