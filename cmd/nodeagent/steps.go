@@ -16,6 +16,7 @@ import (
 	"nodeagent/internal/prereq/identity"
 	"nodeagent/internal/prereq/kernel"
 	"nodeagent/internal/prereq/mounts"
+	"nodeagent/internal/prereq/network"
 	"nodeagent/internal/prereq/packages"
 	"nodeagent/internal/prereq/preflight"
 	"nodeagent/internal/prereq/runtime"
@@ -25,12 +26,13 @@ import (
 )
 
 // steps is what a run does, top to bottom. There is no dependency graph: the
-// order is the argument. The clock comes before what is fetched over TLS and
+// order is the argument. The network comes before what is fetched, the clock before what is fetched over TLS and
 // before files whose age is compared with a daemon's, disks before what is
 // written on them, the firewall before what listens, and the token last.
 var steps = []run.Step{
 	run.NewStep("preflight", preflight.Observe, preflight.Plan),
 	run.NewStep("identity", identity.Observe, identity.Plan),
+	run.NewStep("network", network.Observe, network.Plan),
 	run.NewStep("time", clock.Observe, clock.Plan),
 	run.NewStep("trust", trust.Observe, trust.Plan),
 	run.NewStep("packages", packages.Observe, packages.Plan),

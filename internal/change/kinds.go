@@ -11,6 +11,7 @@ var kinds = map[string]func(json.RawMessage) (Change, error){
 	"WriteFile":       as[WriteFile],
 	"RemoveFile":      as[RemoveFile],
 	"SetHostname":     as[SetHostname],
+	"SetInterface":    as[SetInterface],
 	"UpdateTrust":     as[UpdateTrust],
 	"WaitClock":       as[WaitClock],
 	"ProbeRepository": as[ProbeRepository],
@@ -45,6 +46,7 @@ var kinds = map[string]func(json.RawMessage) (Change, error){
 	"StopPods":        as[StopPods],
 	"UnmountVolumes":  as[UnmountVolumes],
 	"RemoveState":     as[RemoveState],
+	"ResetInterface":  as[ResetInterface],
 	"CleanNetwork":    as[CleanNetwork],
 }
 
@@ -73,6 +75,7 @@ func Decode(raw json.RawMessage) (Change, error) {
 func (WriteFile) sealed()       {}
 func (RemoveFile) sealed()      {}
 func (SetHostname) sealed()     {}
+func (SetInterface) sealed()    {}
 func (UpdateTrust) sealed()     {}
 func (WaitClock) sealed()       {}
 func (ProbeRepository) sealed() {}
@@ -107,4 +110,5 @@ func (Unmount) sealed()         {}
 func (StopPods) sealed()        {}
 func (UnmountVolumes) sealed()  {}
 func (RemoveState) sealed()     {}
+func (ResetInterface) sealed()  {}
 func (CleanNetwork) sealed()    {}

@@ -41,6 +41,10 @@ func (l *Linux) apply(ctx context.Context, c change.Change, progress func(string
 		return l.applyRemoveFile(ctx, c, progress)
 	case change.SetHostname:
 		return l.applySetHostname(ctx, c, progress)
+	case change.SetInterface:
+		return l.applySetInterface(ctx, c, progress)
+	case change.ResetInterface:
+		return l.applyResetInterface(ctx, c, progress)
 	case change.UpdateTrust:
 		return l.applyUpdateTrust(ctx, c, progress)
 	case change.WaitClock:

@@ -47,7 +47,7 @@ func network() (Network, error) {
 		if a.Flags&net.FlagLoopback != 0 {
 			continue
 		}
-		n.Links = append(n.Links, Link{Name: a.Name, State: linkState(a), Card: isCard(link)})
+		n.Links = append(n.Links, describeLink(link, links))
 		if link.Type() == "device" && len(a.HardwareAddr) == 6 {
 			n.MACs = append(n.MACs, a.HardwareAddr.String())
 		}
@@ -59,7 +59,7 @@ func network() (Network, error) {
 	for _, a := range addresses {
 		prefix, _ := a.Mask.Size()
 		if a.IP.IsGlobalUnicast() && a.Scope == unix.RT_SCOPE_UNIVERSE && checked(a.Flags) {
-			n.Addresses = append(n.Addresses, Address{Interface: names[a.LinkIndex], IP: a.IP.String(), Prefix: prefix})
+			n.Addresses = append(n.Addresses, Address{Interface: names[a.LinkIndex], IP: a.IP.String(), Prefix: prefix, Dynamic: a.Flags&unix.IFA_F_PERMANENT == 0})
 		}
 	}
 	for _, f := range []struct {
@@ -123,6 +123,24 @@ func linkState(a *netlink.LinkAttrs) string {
 		return "no carrier"
 	}
 	return "up"
+}
+
+// describeLink is a link with the name of its master.
+func describeLink(link netlink.Link, all []netlink.Link) Link {
+	a := link.Attrs()
+	out := Link{Name: a.Name, State: linkState(a), Card: isCard(link), Kind: link.Type()}
+	if len(a.HardwareAddr) == 6 {
+		out.MAC = a.HardwareAddr.String()
+	}
+	if len(a.PermHWAddr) == 6 && a.PermHWAddr.String() != out.MAC {
+		out.Permanent = a.PermHWAddr.String()
+	}
+	for _, m := range all {
+		if a.MasterIndex != 0 && m.Attrs().Index == a.MasterIndex {
+			out.Master = m.Attrs().Name
+		}
+	}
+	return out
 }
 
 // isCard tells what may carry a host's own address before it has one.

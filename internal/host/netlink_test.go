@@ -186,7 +186,7 @@ func TestALinkWithoutACarrierHasNoUsableRoute(t *testing.T) {
 	n, err := New().Network()
 	require.NoError(t, err)
 	require.Empty(t, n.Defaults)
-	require.Contains(t, n.Links, Link{Name: "eth0", State: "no carrier"})
+	require.Contains(t, n.Describe(), "eth0 no carrier, 192.0.2.10/24")
 }
 
 func TestTheSourceAddressIsThatOfTheRoute(t *testing.T) {

@@ -73,6 +73,9 @@ type View interface {
 	IPTables(ctx context.Context) (IPTables, error)
 	// Network returns links, addresses and default routes.
 	Network() (Network, error)
+	// NetworkOwner tells which network manager configures an interface, and by
+	// what.
+	NetworkOwner(ctx context.Context, name string) (NetworkOwner, error)
 	// SourceAddress is the local address from which host:port is reached. A
 	// name is resolved; nothing else is sent.
 	SourceAddress(ctx context.Context, hostport string) (string, error)
@@ -282,6 +285,26 @@ type Link struct {
 	Name  string `json:"name"`
 	State string `json:"state"`          // up, no carrier, down
 	Card  bool   `json:"card,omitempty"` // a network card that is no part of a bond or bridge, or a bond
+	MAC   string `json:"mac,omitempty"`  // lower case, with colons; of Ethernet links
+	// Permanent is the card's own address where it tells one and has another now.
+	Permanent string `json:"permanentMAC,omitempty"`
+	Kind      string `json:"kind,omitempty"`   // in the kernel's words: device, veth, bond, bridge, vlan
+	Master    string `json:"master,omitempty"` // the bond or bridge that it is part of
+}
+
+// NetworkOwner is what configures an interface.
+type NetworkOwner struct {
+	Manager string `json:"manager,omitempty"` // NetworkManager, systemd-networkd; empty when neither does
+	Said    string `json:"said,omitempty"`    // what both say of it, when neither does
+	Profile string `json:"profile,omitempty"` // what is active, for people
+	UUID    string `json:"uuid,omitempty"`    // of NetworkManager's connection
+	File    string `json:"file,omitempty"`    // where the profile lies
+	Zone    string `json:"zone,omitempty"`    // of firewalld, when the connection names one
+	// Losses is what the profile has that a file of nodeagent's would not have.
+	Losses []string `json:"losses,omitempty"`
+	// Pending is set while a change of the interface would be taken back by the
+	// manager: a run was killed before it knew that the network is there.
+	Pending bool `json:"pending,omitempty"`
 }
 
 // Address is one global unicast address that is usable: an IPv6 address counts
@@ -290,6 +313,7 @@ type Address struct {
 	Interface string `json:"interface"`
 	IP        string `json:"ip"`
 	Prefix    int    `json:"prefix"`
+	Dynamic   bool   `json:"dynamic,omitempty"` // it ends by itself: of DHCP or a router advertisement
 }
 
 // Route is one usable default route; unreachable, blackhole and prohibit

@@ -27,6 +27,7 @@ type Prior struct {
 	Installed map[string]string    `json:"installed,omitempty"` // packages
 	There     []string             `json:"there,omitempty"`     // kubelet's and the network plugin's files
 	Network   *host.ClusterNetwork `json:"network,omitempty"`
+	Owner     *host.NetworkOwner   `json:"owner,omitempty"` // what configured an interface
 }
 
 // Before observes what a change is about to replace.
@@ -80,6 +81,10 @@ func (p *Prior) observe(ctx context.Context, v host.View, c change.Change) (err 
 		return units(c.Unit)
 	case change.Mount:
 		return errors.Join(units(c.Unit), p.missing(v, c.Target+"/x"))
+	case change.SetInterface:
+		o, err := v.NetworkOwner(ctx, c.Interface)
+		p.Owner = &o
+		return errors.Join(err, p.missing(v, c.Path))
 	case change.SetSysctl:
 		p.Value, err = sysctl(v, c.Key)
 	case change.Join:

@@ -44,6 +44,7 @@ type Facts struct {
 	Manager   string            // that installs packages; empty when it is gone
 	Archives  map[string]archive.Marker
 	Mounts    []host.Mount
+	Owners    map[string]host.NetworkOwner // of interfaces
 	Cluster   cluster
 	Token     credential.Left // what a join token has left
 	Joined    bool
@@ -84,7 +85,7 @@ func (r *Reset) Observe(step string) func(context.Context, host.View, config.Spe
 		if err != nil {
 			return Facts{}, err
 		}
-		f := Facts{Options: r.options, files: map[string]fileFacts{}, Units: map[string]host.Unit{}, Sysctls: map[string]string{}, Installed: map[string]string{}, Archives: map[string]archive.Marker{}, areaThere: map[string]bool{}}
+		f := Facts{Options: r.options, files: map[string]fileFacts{}, Units: map[string]host.Unit{}, Sysctls: map[string]string{}, Installed: map[string]string{}, Archives: map[string]archive.Marker{}, areaThere: map[string]bool{}, Owners: map[string]host.NetworkOwner{}}
 		o := observer{ctx, v, &f}
 		for _, d := range deeds {
 			if d.Step != step {
@@ -148,6 +149,10 @@ func (o observer) deed(d Deed) (err error) {
 			if s, err = o.v.System(); err == nil {
 				o.f.Hostname = s.Hostname
 				err = o.file(d, "/etc/hostname")
+			}
+		case change.SetInterface:
+			if err = o.file(d, c.Path); err == nil {
+				o.f.Owners[c.Interface], err = o.v.NetworkOwner(o.ctx, c.Interface)
 			}
 		case change.UpdateTrust:
 			var info host.FileInfo
@@ -366,6 +371,8 @@ func (p *planner) undo(d Deed) verdict {
 		return p.undoFile(d, c.Path)
 	case change.SetHostname:
 		return p.undoHostname(d, c)
+	case change.SetInterface:
+		return p.undoInterface(d, c)
 	case change.UpdateTrust:
 		return verdict{restart: change.UpdateTrust{Program: c.Program, Bundle: c.Bundle}, older: p.f.Bundle != 0 && p.f.Bundle < p.f.Modified}
 	case change.ImportKeys:

@@ -15,8 +15,15 @@ import (
 	"nodeagent/internal/prereq/pgpkey"
 )
 
-// Apply carries a change out on the world, as one effect.
+// Apply carries a change out on the world, as one effect but for a change of
+// the network.
 func (w *World) Apply(_ context.Context, c change.Change, _ func(string)) error {
+	if s, ok := c.(change.SetInterface); ok { // two: it may die before it is confirmed
+		if err := w.effect(func() error { return w.setInterface(s) }); err != nil {
+			return err
+		}
+		return w.effect(func() error { w.log = append(w.log, c.ID()); return w.confirmInterface(s) })
+	}
 	return w.effect(func() error {
 		w.log = append(w.log, c.ID())
 		return w.apply(c)

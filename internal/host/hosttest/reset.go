@@ -16,6 +16,8 @@ import (
 // applyReset carries out the kinds that only a reset has.
 func (w *World) applyReset(c change.Change) error {
 	switch c := c.(type) {
+	case change.ResetInterface:
+		w.resetInterface(c)
 	case change.RestoreFile:
 		return w.restore(c.Path)
 	case change.SwapOn:

@@ -57,7 +57,8 @@ type World struct {
 	Tables     host.IPTables
 	Net        host.Network
 	LateRoute  *host.Route // appears when the route is awaited
-	Synced     bool        // the clock, since its client was started
+	Owners     map[string]host.NetworkOwner
+	Synced     bool // the clock, since its client was started
 	NodeObject host.Node
 	TokenDoc   string   // what fetching the token yields; empty: nothing there
 	Minted     []string // ids of the tokens that were made on the cluster
@@ -65,6 +66,9 @@ type World struct {
 	PodsRun    []string
 	Needs      map[string]string // package → another that needs it
 	Cluster    host.ClusterNetwork
+
+	// What managers go back to: before the last change, and before the first.
+	unconfirmed, original map[string]netState
 
 	image   image
 	labels  map[string]string // SELinux contexts: by UUID for the top of a filesystem, else by path
@@ -202,6 +206,12 @@ func (w *World) String() string {
 	line("pods %v", w.PodsRun)
 	line("cluster network %v", w.Cluster)
 	line("routes %v", w.Net.Defaults)
+	for _, a := range w.Net.Addresses {
+		line("address %v", a)
+	}
+	for _, n := range sorted(w.Owners) {
+		line("owner of %s %+v", n, w.Owners[n])
+	}
 	line("node joined=%v ready=%v", w.NodeObject.Joined, w.NodeObject.Ready)
 	if w.NodeObject.Joined {
 		for _, k := range sorted(w.NodeObject.Labels) {
