@@ -34,6 +34,7 @@ func rollbackUnit(link, kind string) string { return "nodeagent-network-rollback
 type networkdSwitch struct {
 	l            *Linux
 	link, path   string
+	limit        time.Duration // rollbackAfter
 	change, undo func(context.Context) error
 }
 
@@ -101,7 +102,7 @@ func (s *networkdSwitch) begin(ctx context.Context) error {
 		return systemd.Property{Name: name, Value: dbus.MakeVariant(value)}
 	}
 	of := []systemd.Property{property("Description", "Take back nodeagent's unconfirmed configuration of "+s.link), property("Type", "oneshot"), property("ExecStart", commands)}
-	when := []systemd.Property{property("TimersMonotonic", []monotonic{{"OnActiveSec", uint64(rollbackAfter.Microseconds())}}), property("RemainAfterElapse", false), property("AccuracyUSec", uint64(time.Second.Microseconds()))}
+	when := []systemd.Property{property("TimersMonotonic", []monotonic{{"OnActiveSec", uint64(s.limit.Microseconds())}}), property("RemainAfterElapse", false), property("AccuracyUSec", uint64(time.Second.Microseconds()))}
 	queue := func(ctx context.Context, name, mode string, result chan<- string) (int, error) {
 		return m.StartTransientUnitAux(ctx, name, mode, when, []systemd.PropertyCollection{{Name: service, Properties: of}}, result)
 	}

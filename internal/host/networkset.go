@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 
@@ -25,7 +26,7 @@ func (l *Linux) applySetInterface(ctx context.Context, c change.SetInterface, pr
 		return unlink(c.Path)
 	}
 	if c.Manager == netfile.Networkd {
-		s := &networkdSwitch{l: l, link: c.Interface, path: c.Path, change: write, undo: undo}
+		s := &networkdSwitch{l: l, link: c.Interface, path: c.Path, limit: rollbackAfter, change: write, undo: undo}
 		return l.tryNetwork(ctx, trialOf(c), s, progress)
 	}
 	nm, err := runningNM(ctx)
@@ -33,17 +34,22 @@ func (l *Linux) applySetInterface(ctx context.Context, c change.SetInterface, pr
 		return err
 	}
 	defer nm.Close()
-	s := &nmSwitch{networkManager: nm, link: c.Interface, undo: undo, path: c.Path}
+	return l.tryNetwork(ctx, trialOf(c), nm.setting(c, write, undo), progress)
+}
+
+// setting is the switch to a connection of nodeagent's.
+func (n *networkManager) setting(c change.SetInterface, write, undo func(context.Context) error) *nmSwitch {
+	s := &nmSwitch{networkManager: n, link: c.Interface, undo: undo, path: c.Path, limit: rollbackAfter}
 	s.change = func(ctx context.Context) error {
 		if err := write(ctx); err != nil {
 			return err
 		}
-		if err := nm.load(ctx, c.Path); err != nil {
+		if err := n.load(ctx, c.Path); err != nil {
 			return err
 		}
-		return nm.up(ctx, c.Interface, netfile.UUID(c.Interface))
+		return n.up(ctx, c.Interface, netfile.UUID(c.Interface))
 	}
-	return l.tryNetwork(ctx, trialOf(c), s, progress)
+	return s
 }
 
 // applyResetInterface takes the configuration away, unless the host would lose
@@ -69,7 +75,7 @@ func (l *Linux) applyResetInterface(ctx context.Context, c change.ResetInterface
 		return removeDirs(filepath.Dir(c.Path), c.Dirs)
 	}
 	if c.Manager == netfile.Networkd {
-		s := &networkdSwitch{l: l, link: c.Interface, path: c.Path, change: gone, undo: undo}
+		s := &networkdSwitch{l: l, link: c.Interface, path: c.Path, limit: rollbackAfter, change: gone, undo: undo}
 		return l.tryNetwork(ctx, t, s, progress)
 	}
 	nm, err := runningNM(ctx)
@@ -77,7 +83,7 @@ func (l *Linux) applyResetInterface(ctx context.Context, c change.ResetInterface
 		return err
 	}
 	defer nm.Close()
-	s := &nmSwitch{networkManager: nm, link: c.Interface, undo: undo, path: c.Path}
+	s := &nmSwitch{networkManager: nm, link: c.Interface, undo: undo, path: c.Path, limit: rollbackAfter}
 	s.change = func(ctx context.Context) error {
 		if c.UUID != "" && nm.connection(ctx, c.UUID) != "" {
 			return nm.up(ctx, c.Interface, c.UUID)
@@ -113,6 +119,7 @@ func runningNM(ctx context.Context) (*networkManager, error) {
 type nmSwitch struct {
 	*networkManager
 	link, path   string
+	limit        time.Duration // rollbackAfter
 	checkpoint   dbus.ObjectPath
 	change, undo func(context.Context) error
 }
@@ -144,7 +151,7 @@ func (s *nmSwitch) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	err = s.call(ctx, nmPath, nmName+".CheckpointCreate", []any{&s.checkpoint}, []dbus.ObjectPath{device}, uint32(rollbackAfter.Seconds()), deleteNew)
+	err = s.call(ctx, nmPath, nmName+".CheckpointCreate", []any{&s.checkpoint}, []dbus.ObjectPath{device}, uint32(s.limit.Seconds()), deleteNew)
 	if err != nil {
 		return fail.Wrap(fail.Step, err, "NetworkManager 1.4 and later can do it; see: journalctl -u NetworkManager", "NetworkManager can't remember what is active on %s, so it is left alone", s.link)
 	}
