@@ -43,6 +43,7 @@ func TestARealDnf(t *testing.T) {
 		{"what is asked for is installed, optional packages where there are some", d.install},
 		{"a second time is fine", d.install},
 		{"another version is an upgrade", d.upgrade},
+		{"what a cut-off transaction harmed is fetched again, though its repository hides it", d.cutOff},
 		{"packages go again, but not what others need", d.remove},
 		{"P6 a lock is waited for and its holder named", d.locked},
 		{"P8 conflicts are solved only by removing what is listed", d.conflict},
@@ -146,6 +147,26 @@ func (d *dnfStory) upgrade(t *testing.T) {
 	require.NoError(t, d.install1(t.Context(), change.InstallPackages{Packages: []string{"kubelet-1.35.4-*"}, Unlock: []string{"kubernetes"}}))
 	require.Equal(t, "1.35.4-1.el9", d.installed(t, "kubelet"))
 	require.Contains(t, strings.Join(d.log, "\n"), "upgrading kubelet-1.35.4-1.el9.noarch (1/2)")
+}
+
+// cutOff is an empty file of a package whose database entry says that it is
+// whole, as a power cut leaves it (found by cutting a guest's power).
+func (d *dnfStory) cutOff(t *testing.T) {
+	files := strings.Fields(run(t, nil, "rpm", "-ql", "kubelet"))
+	require.NotEmpty(t, files, "a kubelet without files can't be harmed")
+	whole, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	require.NotEmpty(t, whole)
+	require.NoError(t, os.Truncate(files[0], 0))
+	// Without the repository, the message names the package and the way out.
+	err = d.install1(t.Context(), change.InstallPackages{CutOff: 1})
+	require.ErrorContains(t, err, "kubelet is damaged since a package transaction was cut off, and can't be installed again")
+	require.Contains(t, fail.HintOf(err), "kubelet")
+	require.NoError(t, d.install1(t.Context(), change.InstallPackages{CutOff: 1, Unlock: []string{"kubernetes"}}))
+	require.Contains(t, strings.Join(d.log, "\n"), "installing again what was cut off: kubelet")
+	again, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	require.Equal(t, whole, again)
 }
 
 func (d *dnfStory) locked(t *testing.T) {
