@@ -45,6 +45,8 @@ func TestDnfFailuresAreClassified(t *testing.T) {
 			Detail: "Curl error (6): Couldn't resolve host name for http://nosuch.invalid/repo/repodata/repomd.xml"},
 		"connection-refused": {Kind: Network, Where: "net", Transient: true,
 			Detail: "Curl error (7): Couldn't connect to server for http://127.0.0.1:9/repo/repodata/repomd.xml"},
+		"skipped-repository": {Kind: Network, Where: "kubernetes", Packages: []string{"kubernetes-cni"}, Transient: true,
+			Detail: "Curl error (7): Couldn't connect to server for http://127.0.0.1:1/k/repodata/repomd.xml"},
 		"repository-is-404": {Kind: Network, Where: "net", Detail: "Status code: 404 for http://repo.example/9.7/repodata/repomd.xml"},
 		"package-is-404": {Kind: Network,
 			Detail: "Status code: 404 for http://repo.example/repos/kubernetes/kubectl-1.35.4-150500.1.1.x86_64.rpm"},
