@@ -122,6 +122,7 @@ mount --make-rprivate /
 mount -t overlay test -o lowerdir="$TREE",upperdir="$DIR/upper",workdir="$DIR/work" "$DIR/root"
 mkdir -p "$DIR/root/srv/repos"
 cp -a "$DIR/repos/." "$DIR/root/srv/repos/"
+mkdir -p "$DIR/root/etc/yum.repos.d" "$DIR/root/etc/pki/rpm-gpg"
 mount -t proc proc "$DIR/root/proc"
 mount --rbind /dev "$DIR/root/dev"
 exec chroot "$DIR/root" /srv/repos/host.test -test.run "^$TEST\$" -test.v`

@@ -76,6 +76,9 @@ func Tdnf(exit int, output string) Diagnosis {
 			if n.Kind == Network {
 				n.Packages = d.Packages
 			}
+			if n.Kind == Network && !n.Transient {
+				return Diagnosis{Kind: NotFound, Packages: d.Packages, Skipped: n.Where + ": " + n.Detail}
+			}
 			return n
 		}
 		if len(d.Packages) > 0 {

@@ -67,8 +67,8 @@ func TestAPackageThatIsMissingBesideADisabledRepositoryIsNotCalledMissing(t *tes
 	require.Equal(t, Diagnosis{Kind: Network, Where: "Kubernetes", Packages: []string{"kubelet-1.35.4-*"}, Transient: true, Detail: "Error: Failed to synchronize cache for repo 'Kubernetes' from 'http://repo.example/k'"},
 		Tdnf(243, "Refreshing metadata for: 'Kubernetes'\nError: Failed to synchronize cache for repo 'Kubernetes' from 'http://repo.example/k'\n"+end))
 	gone := Tdnf(243, "Error: 404 when downloading http://repo.example/k/repodata/repomd.xml\n. Please check repo url.\n"+end)
-	require.False(t, gone.Transient, "a wrong URL doesn't mend itself")
-	require.Equal(t, "repository Kubernetes can't be read: Error: 404 when downloading http://repo.example/k/repodata/repomd.xml", gone.Sentence())
+	require.Equal(t, NotFound, gone.Kind, "a wrong URL doesn't mend itself")
+	require.Equal(t, "no enabled repository has kubelet-1.35.4-*; it went on without a repository that can't be read, Kubernetes: Error: 404 when downloading http://repo.example/k/repodata/repomd.xml", gone.Sentence())
 	require.Equal(t, Signature, Tdnf(243, "repo md signature check: No public key\n"+end).Kind)
 }
 
