@@ -208,7 +208,7 @@ type Interface struct {
 	Name      string   `yaml:"name" doc:"The interface's name, such as eth0. Beside mac: the name that it should have."`
 	MAC       string   `yaml:"mac" doc:"Its hardware address, by which it is found whatever its name is."`
 	Addresses []string `yaml:"addresses" doc:"Its static addresses with prefix length, such as 192.0.2.10/24. A family without one is left to DHCP or router advertisements."`
-	Gateway   string   `yaml:"gateway" doc:"The default gateway, in a network of the addresses; one a family."`
+	Gateway   string   `yaml:"gateway" doc:"The default gateway, in a network of the addresses; better on one interface only."`
 	DNS       []string `yaml:"dns" doc:"Name servers."`
 	Search    []string `yaml:"search" doc:"Search domains."`
 }

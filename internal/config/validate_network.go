@@ -130,17 +130,19 @@ func (k *checker) gateway(at, text string, nets []netip.Prefix, others map[bool]
 		k.bad(at, "an address without prefix length, such as 192.0.2.1", "%q is not the address of a gateway", text)
 	case ip.String() != text:
 		k.bad(at, "write "+ip.String(), "%s is not how the address is written", text)
-	case others[ip.Is4()] != "":
-		k.bad(at, "keep the one over which the host reaches everything else", "a default gateway is given at %s already", others[ip.Is4()])
 	case slices.ContainsFunc(nets, func(p netip.Prefix) bool { return p.Addr() == ip }):
 		k.bad(at, "name the router's address", "%s is an address of the interface itself", text)
 	case ip.Is6() && ip.IsLinkLocalUnicast() && slices.ContainsFunc(nets, sameFamily):
 	case !slices.ContainsFunc(nets, inside):
 		k.bad(at, "check prefix length and gateway: a gateway is in one of the networks of its interface", "%s is in no network of the interface's addresses", text)
 	}
-	if err == nil {
-		others[ip.Is4()] = at
+	if err != nil {
+		return
 	}
+	if other := others[ip.Is4()]; other != "" {
+		k.warnings = append(k.warnings, fmt.Sprintf("%s: a default gateway is given at %s, too: which one is used is up to the routes' metrics; keep the one over which the host reaches everything else", at, other))
+	}
+	others[ip.Is4()] = at
 }
 
 // maskOf writes ADDRESS/255.255.255.0 or ADDRESS 255.255.255.0 with a prefix

@@ -39,7 +39,6 @@ func TestInterfacesAreChecked(t *testing.T) {
 		{`{interfaces: [{name: eth0, addresses: [192.0.2.10/24], gateway: "fe80::1"}]}`, "fe80::1 is in no network"},
 		{`{interfaces: [{name: eth0, addresses: [192.0.2.10/24], gateway: 192.0.2.10}]}`, "is an address of the interface itself"},
 		{`{interfaces: [{name: eth0, addresses: [192.0.2.10/24], gateway: 192.0.2.1/24}]}`, "is not the address of a gateway"},
-		{`{interfaces: [{name: eth0, addresses: [192.0.2.10/24], gateway: 192.0.2.1}, {name: eth1, addresses: [198.51.100.2/24], gateway: 198.51.100.1}]}`, "a default gateway is given at spec.network.interfaces[0].gateway already"},
 		{`{interfaces: [{name: eth0, dns: [ns.example]}]}`, `"ns.example" is not the address of a name server`},
 		{`{interfaces: [{name: eth0, dns: ["fe80::1%eth0"]}]}`, "is not the address of a name server"},
 		{`{interfaces: [{name: eth0, search: ["a;b"]}]}`, `"a;b" is not a domain`},
@@ -62,6 +61,13 @@ func TestInterfacesMayBeAsTheyAre(t *testing.T) {
 		_, err := load(t, smallest+"  network: "+network+"\n")
 		require.NoError(t, err, network)
 	}
+}
+
+func TestTwoDefaultGatewaysAreTold(t *testing.T) {
+	c, err := load(t, smallest+"  network: {interfaces: [{name: eth0, addresses: [192.0.2.10/24], gateway: 192.0.2.1}, {name: eth1, addresses: [198.51.100.2/24], gateway: 198.51.100.1}]}\n")
+	require.NoError(t, err)
+	require.Len(t, c.Warnings, 1)
+	require.Contains(t, c.Warnings[0], "spec.network.interfaces[1].gateway: a default gateway is given at spec.network.interfaces[0].gateway, too")
 }
 
 func FuzzInterfacesThatPassHaveNothingThatAFileWouldTakeOtherwise(f *testing.F) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/godbus/dbus/v5"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -142,6 +143,22 @@ func TestNetworkManagerForReal(t *testing.T) {
 	require.NoError(t, New().Apply(ctx, good, nil))
 	require.True(t, has("192.0.2.10"))
 	require.Equal(t, NetworkOwner{Manager: netfile.NetworkManager, Profile: "nodeagent-eth0", UUID: netfile.UUID("eth0"), File: path}, owner())
+
+	// Somebody else's checkpoint is no reason to do anything, and in the way of
+	// a change.
+	nm, err := nmBus(ctx)
+	require.NoError(t, err)
+	defer nm.Close()
+	require.NoError(t, exec.Command("nmcli", "connection", "up", "uuid", theirUUID).Run())
+	require.NoError(t, os.Remove(path))
+	device, err := nm.device(ctx, "eth0")
+	require.NoError(t, err)
+	var foreign dbus.ObjectPath
+	require.NoError(t, nm.call(ctx, nmPath, nmName+".CheckpointCreate", []any{&foreign}, []dbus.ObjectPath{device}, uint32(600), uint32(0)))
+	require.False(t, owner().Pending)
+	require.ErrorContains(t, New().Apply(ctx, good, nil), "another program is changing the configuration of eth0")
+	require.NoError(t, nm.call(ctx, nmPath, nmName+".CheckpointDestroy", nil, foreign))
+	require.NoError(t, New().Apply(ctx, good, nil))
 
 	// Another configuration that fails leaves the one before.
 	bad := set("192.0.2.11/24", "192.0.2.254", &change.Saved{Mode: mode, Owner: "root:root", Content: good.Content})

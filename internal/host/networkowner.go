@@ -145,11 +145,6 @@ func (n *networkManager) owner(ctx context.Context, name string) (NetworkOwner, 
 		return NetworkOwner{Said: "for NetworkManager it is unmanaged"}, nil
 	}
 	o := NetworkOwner{Manager: netfile.NetworkManager}
-	pending, err := n.checkpoints(ctx, device)
-	if err != nil {
-		return o, err
-	}
-	o.Pending = len(pending) > 0
 	if active == "" || active == "/" {
 		return o, nil
 	}
@@ -177,6 +172,13 @@ func (n *networkManager) owner(ctx context.Context, name string) (NetworkOwner, 
 	}
 	o.Zone, _ = plain["connection"]["zone"].(string)
 	o.Losses = connectionLosses(plain)
+	if o.UUID == netfile.UUID(name) { // others make checkpoints, too
+		pending, err := n.checkpoints(ctx, device)
+		if err != nil {
+			return o, err
+		}
+		o.Pending = len(pending) > 0
+	}
 	return o, nil
 }
 

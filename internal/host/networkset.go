@@ -143,8 +143,9 @@ func (s *nmSwitch) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	_, written := os.Lstat(s.path) // killed between file and activation
 	for _, c := range left {
-		if o.UUID != netfile.UUID(s.link) {
+		if o.UUID != netfile.UUID(s.link) && written != nil {
 			return fail.New(fail.Step, "run again when it is done", "another program is changing the configuration of %s in NetworkManager (checkpoint %s)", s.link, filepath.Base(string(c)))
 		}
 		if err := s.back(ctx, c); err != nil {
