@@ -12,6 +12,11 @@ var kinds = map[string]func(json.RawMessage) (Change, error){
 	"RemoveFile":      as[RemoveFile],
 	"SetHostname":     as[SetHostname],
 	"UpdateTrust":     as[UpdateTrust],
+	"AddGroup":        as[AddGroup],
+	"AddUser":         as[AddUser],
+	"ChangeUser":      as[ChangeUser],
+	"SetPassword":     as[SetPassword],
+	"AuthorizeKeys":   as[AuthorizeKeys],
 	"ProbeRepository": as[ProbeRepository],
 	"ImportKeys":      as[ImportKeys],
 	"InstallPackages": as[InstallPackages],
@@ -33,6 +38,7 @@ var kinds = map[string]func(json.RawMessage) (Change, error){
 	"WaitReady":       as[WaitReady],
 	"RunHook":         as[RunHook],
 	"RestoreFile":     as[RestoreFile],
+	"RevokeKeys":      as[RevokeKeys],
 	"SwapOn":          as[SwapOn],
 	"UnmaskUnit":      as[UnmaskUnit],
 	"RemoveKeys":      as[RemoveKeys],
@@ -72,6 +78,11 @@ func (WriteFile) sealed()       {}
 func (RemoveFile) sealed()      {}
 func (SetHostname) sealed()     {}
 func (UpdateTrust) sealed()     {}
+func (AddGroup) sealed()        {}
+func (AddUser) sealed()         {}
+func (ChangeUser) sealed()      {}
+func (SetPassword) sealed()     {}
+func (AuthorizeKeys) sealed()   {}
 func (ProbeRepository) sealed() {}
 func (ImportKeys) sealed()      {}
 func (InstallPackages) sealed() {}
@@ -93,6 +104,7 @@ func (LabelNode) sealed()       {}
 func (WaitReady) sealed()       {}
 func (RunHook) sealed()         {}
 func (RestoreFile) sealed()     {}
+func (RevokeKeys) sealed()      {}
 func (SwapOn) sealed()          {}
 func (UnmaskUnit) sealed()      {}
 func (RemoveKeys) sealed()      {}
