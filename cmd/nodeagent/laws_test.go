@@ -50,6 +50,10 @@ func lawCases(t *testing.T) map[string]struct {
 		"rocky9, trust":       {hosttest.Rocky9, trusting(read("minimal.yaml"))},
 		"photon5, trust":      {withRepository, trusting(read("minimal.yaml"))},
 		"alauda, trust":       {hosttest.Alauda, trusting(read("alauda.yaml"))},
+		"rocky9, users":       {enforcing, peopling(read("minimal.yaml"))},
+		"photon5, users":      {withRepository, peopling(read("minimal.yaml"))},
+		"alauda, users":       {hosttest.Alauda, peopling(read("alauda.yaml"))},
+		"somebody is there":   {withSomebody, peopling(read("minimal.yaml"))},
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"nodeagent/internal/prereq/runtime"
 	"nodeagent/internal/prereq/swap"
 	"nodeagent/internal/prereq/trust"
+	"nodeagent/internal/prereq/users"
 	"nodeagent/internal/run"
 )
 
@@ -29,6 +30,7 @@ var steps = []run.Step{
 	run.NewStep("preflight", preflight.Observe, preflight.Plan),
 	run.NewStep("identity", identity.Observe, identity.Plan),
 	run.NewStep("trust", trust.Observe, trust.Plan),
+	run.NewStep("users", users.Observe, users.Plan),
 	run.NewStep("packages", packages.Observe, packages.Plan),
 	run.NewStep("swap", swap.Observe, swap.Plan),
 	run.NewStep("disks", disk.Observe, disk.Plan),

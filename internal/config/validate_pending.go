@@ -21,7 +21,4 @@ func (k *checker) notYet(s *Spec) {
 		no(at+".select.scsiUnit", d.Select.SCSIUnit != nil)
 		no(at+".wipeOnce", d.WipeOnce)
 	}
-	if len(s.Users) > 0 {
-		k.warnings = append(k.warnings, "spec.users: this version only renders users into boot artefacts (nodeagent render --users); nodeagent up creates none")
-	}
 }
