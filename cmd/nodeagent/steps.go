@@ -14,6 +14,7 @@ import (
 	"nodeagent/internal/prereq/files"
 	"nodeagent/internal/prereq/identity"
 	"nodeagent/internal/prereq/kernel"
+	"nodeagent/internal/prereq/mounts"
 	"nodeagent/internal/prereq/packages"
 	"nodeagent/internal/prereq/preflight"
 	"nodeagent/internal/prereq/runtime"
@@ -34,6 +35,7 @@ var steps = []run.Step{
 	run.NewStep("packages", packages.Observe, packages.Plan),
 	run.NewStep("swap", swap.Observe, swap.Plan),
 	run.NewStep("disks", disk.Observe, disk.Plan),
+	run.NewStep("mounts", mounts.Observe, mounts.Plan),
 	run.NewStep("files", files.Observe, files.Plan),
 	run.NewStep("kernel", kernel.Observe, kernel.Plan),
 	run.NewStep("firewall", firewall.Observe, firewall.Plan),

@@ -136,7 +136,7 @@ type Disk struct {
 	Filesystem   Filesystem `yaml:"filesystem" doc:"The filesystem the device has or gets."`
 	MountPath    string     `yaml:"mountPath" doc:"Where it is mounted."`
 	MountOptions []string   `yaml:"mountOptions" doc:"Options for mount, such as noatime."`
-	WipeOnce     bool       `yaml:"wipeOnce" doc:"Empty the filesystem once on this system disk: its files are deleted, it isn't formatted."`
+	WipeOnce     bool       `yaml:"wipeOnce" doc:"Empty the filesystem once on this system disk: its files are deleted, it isn't formatted. /var/lib/nodeagent/emptied/NAME says that it was done. Refused on a host that has joined."`
 	Keep         bool       `yaml:"keep" doc:"The device holds data already: adopt it, never format it, even when it is blank."`
 }
 
@@ -148,7 +148,7 @@ type DiskSelect struct {
 	Serial    string `yaml:"serial" doc:"Serial of the whole disk."`
 	WWN       string `yaml:"wwn" doc:"World Wide Name of the whole disk."`
 	DiskUUID  string `yaml:"diskUUID" doc:"The identity a hypervisor gives a disk, such as a VMDK's UUID; dashes, blanks and case don't matter."`
-	SCSIUnit  *int   `yaml:"scsiUnit" doc:"The unit number on the first SCSI controller (/dev/disk/by-path/*-scsi-0:0:UNIT:0)."`
+	SCSIUnit  *int   `yaml:"scsiUnit" doc:"The unit number on the SCSI controller (/dev/disk/by-path/*-scsi-0:0:UNIT:0); where two controllers have a disk there, it is refused."`
 	Path      string `yaml:"path" doc:"A link below /dev/disk/by-id or /dev/disk/by-path; kernel names change between boots and are refused."`
 	Blank     *Blank `yaml:"blank" doc:"Any provably blank whole disk, in by-path order."`
 }
@@ -267,8 +267,8 @@ type CATrust struct {
 type Mount struct {
 	What    string   `yaml:"what" doc:"The source, as mount(8) takes it: an NFS export, a directory for a bind mount, tmpfs."`
 	Where   string   `yaml:"where" doc:"The mount point."`
-	Type    string   `yaml:"type" doc:"Filesystem type, such as nfs4, tmpfs or none."`
-	Options []string `yaml:"options" doc:"Mount options."`
+	Type    string   `yaml:"type" doc:"Filesystem type: nfs, nfs4, cifs, smb3, ceph, glusterfs, lustre, tmpfs, hugetlbfs, virtiofs, 9p, or none for a bind mount."`
+	Options []string `yaml:"options" doc:"Mount options, one an entry; [bind] for a bind mount. Passwords belong into a file: credentials=FILE."`
 }
 
 // Hooks are the user's own commands.

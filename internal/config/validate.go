@@ -63,6 +63,7 @@ func (d *decoder) validate(c *NodeConfig) []string {
 	k.files(s)
 	k.caTrust(s)
 	k.users(s)
+	k.mounts(s)
 	k.join(s)
 	k.notYet(s)
 	return k.warnings

@@ -1,7 +1,5 @@
 package config
 
-import "fmt"
-
 // notYet refuses settings that this version reads and doesn't carry out: a host
 // that ignores a part of its configuration isn't as asked.
 func (k *checker) notYet(s *Spec) {
@@ -12,13 +10,6 @@ func (k *checker) notYet(s *Spec) {
 	}
 	no("spec.time", len(s.Time.Servers) > 0 || s.Time.SyncTimeout.Set)
 	no("spec.proxy", s.Proxy.HTTP != "" || s.Proxy.HTTPS != "" || len(s.Proxy.NoProxy) > 0)
-	no("spec.mounts", len(s.Mounts) > 0)
 	no("spec.network.configure", s.Network.Configure)
 	no("spec.network.interfaces", len(s.Network.Interfaces) > 0)
-	for i, d := range s.Disks {
-		at := fmt.Sprintf("spec.disks[%d]", i)
-		no(at+".select.diskUUID", d.Select.DiskUUID != "")
-		no(at+".select.scsiUnit", d.Select.SCSIUnit != nil)
-		no(at+".wipeOnce", d.WipeOnce)
-	}
 }

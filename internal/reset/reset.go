@@ -406,7 +406,7 @@ func (p *planner) undo(d Deed) verdict {
 		return p.undoUnit(d, c.Unit)
 	case change.SetSysctl:
 		return p.undoSysctl(d, c)
-	case change.MakeFilesystem:
+	case change.MakeFilesystem, change.EmptyFilesystem:
 		return p.keepDisk(d)
 	case change.Mount:
 		return p.undoMount(d, c)
@@ -430,6 +430,8 @@ func (p *planner) keepDisk(d Deed) verdict {
 	switch c := d.Records[len(d.Records)-1].Change.(type) {
 	case change.MakeFilesystem:
 		return kept("kept: the %s filesystem %s on %s and all it holds", c.Type, c.Label, c.Device)
+	case change.EmptyFilesystem:
+		return kept("kept: the note that %s was emptied, so that it isn't emptied again", c.Target)
 	case change.Mount:
 		return kept("kept: the mount of %s; --forget-disks removes it, not its data", c.Target)
 	}
@@ -449,7 +451,7 @@ func (p *planner) undoMount(d Deed, c change.Mount) verdict {
 		dirs = d.made()
 	}
 	if mounted || p.f.Units[c.Unit].UnitFileState == "enabled" || len(dirs) > 0 {
-		v.add(0, change.Unmount{Unit: c.Unit, Target: c.Target, Dirs: dirs})
+		v.add(0, change.Unmount{Unit: c.Unit, Target: c.Target, Dirs: dirs, Source: c.Source})
 	}
 	return v
 }

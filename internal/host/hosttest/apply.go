@@ -87,6 +87,13 @@ func (w *World) apply(c change.Change) error {
 		w.Sysctls[c.Key] = c.Value
 	case change.MakeFilesystem:
 		return w.format(c)
+	case change.EmptyFilesystem:
+		for p := range w.Files {
+			if strings.HasPrefix(p, c.Target+"/") {
+				delete(w.Files, p)
+			}
+		}
+		w.put(c.Marker, c.UUID+"\n")
 	case change.Mount:
 		return w.mount(c)
 	case change.Relabel:
@@ -243,12 +250,16 @@ func (w *World) format(c change.MakeFilesystem) error {
 }
 
 func (w *World) mount(c change.Mount) error {
-	d := w.disk("/dev/disk/by-label/" + c.Label)
-	if d == nil {
-		return fail.New(fail.Step, "", "no device has label %s", c.Label)
+	m := w.shown(c.Source, c.Target, c.Type)
+	if c.Source == "" {
+		d := w.disk("/dev/disk/by-label/" + c.Label)
+		if d == nil {
+			return fail.New(fail.Step, "", "no device has label %s", c.Label)
+		}
+		m = host.Mount{Source: d.Path, Target: c.Target, Type: c.Type, Root: "/"}
 	}
 	if !slices.ContainsFunc(w.MountTable, func(m host.Mount) bool { return m.Target == c.Target }) {
-		w.MountTable = append(w.MountTable, host.Mount{Source: d.Path, Target: c.Target, Type: c.Type, Root: "/"})
+		w.MountTable = append(w.MountTable, m)
 	}
 	if u, ok := w.UnitStates[c.Unit]; ok {
 		u.ActiveState, u.UnitFileState = "active", "enabled"
