@@ -38,11 +38,12 @@ func (c AddUser) Diff() string { return "" }
 func (c AddUser) Class() Class { return Additive }
 
 // ChangeUser puts an existing user into more groups, or gives it another
-// comment, with usermod(8).
+// comment, with usermod(8). A reset takes it out of them with gpasswd(1).
 type ChangeUser struct {
 	Name    string   `json:"name"`
 	Groups  []string `json:"groups,omitempty"` // to be added; the others stay
 	Comment *string  `json:"comment,omitempty"`
+	Leave   []string `json:"leave,omitempty"`  // groups to be taken out of
 	Before  string   `json:"before,omitempty"` // the comment as it was
 }
 
@@ -51,6 +52,9 @@ func (c ChangeUser) Summary() string {
 	var what []string
 	if len(c.Groups) > 0 {
 		what = append(what, "put user "+c.Name+" into "+strings.Join(c.Groups, ", "))
+	}
+	if len(c.Leave) > 0 {
+		what = append(what, "take user "+c.Name+" out of "+strings.Join(c.Leave, ", "))
 	}
 	if c.Comment != nil {
 		what = append(what, fmt.Sprintf("set the comment of user %s to %q", c.Name, *c.Comment))

@@ -42,7 +42,11 @@ func (k *checker) users(s *Spec) {
 		if strings.ContainsFunc(u.Comment, func(r rune) bool { return r == ':' || r < ' ' || r == 0x7f }) {
 			k.bad(at+".comment", "leave them away", "a colon or a control character can't go into /etc/passwd")
 		}
-		k.userPath(s, at+".home", u.Home)
+		home := u.Home
+		if home == "" && u.Name != "root" {
+			home = "/home/" + u.Name
+		}
+		k.userPath(s, at+".home", home)
 		k.userPath(s, at+".shell", u.Shell)
 		if u.Home == "/" {
 			k.bad(at+".home", "such as /home/"+u.Name, "/ is nobody's home")
@@ -68,7 +72,12 @@ func (k *checker) userPath(s *Spec, at, p string) {
 	case !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsFunc(p, func(r rune) bool { return r == ':' || r <= ' ' || r == 0x7f }):
 		k.bad(at, "an absolute path without colons and blanks", "%q can't stand in /etc/passwd", p)
 	case s.OnDataDisk(p):
-		k.bad(at, "choose another place, such as below /home", "%s is on a data disk, which is mounted after the users are made", p)
+		k.bad(at, "choose another place, such as below /home or /var/home", "%s is on a data disk, which is mounted after the users are made", p)
+	}
+	for _, m := range s.Mounts {
+		if p != "" && m.Where != "" && within(p, m.Where) {
+			k.bad(at, "choose another place, such as below /home or /var/home", "%s is on the mount of %s, which is mounted after the users are made", p, m.Where)
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ func TestUsersAreChecked(t *testing.T) {
 		"{name: a, home: /}":                       "/ is nobody's home",
 		"{name: a, shell: 'bash -l'}":              `spec.users[0].shell: "bash -l" can't stand`,
 		"{name: a, home: /data/a}":                 "/data/a is on a data disk, which is mounted after the users are made",
+		"{name: a, home: /srv/nfs/a}":              "/srv/nfs/a is on the mount of /srv/nfs, which is mounted after the users are made",
 		"{name: a, passwordHash: h1dd3n}":          "spec.users[0].passwordHash: is no hash of crypt(5)",
 		`{name: a, passwordHash: "$6$h1dd3n\nb:"}`: "is no hash of crypt(5)",
 		"{name: a, sshAuthorizedKeys: [h1dd3n]}":   "spec.users[0].sshAuthorizedKeys[0]: has no key of a type",
@@ -33,10 +34,13 @@ func TestUsersAreChecked(t *testing.T) {
 		"{name: root, sudo: 'ALL=(ALL) ALL'}":      "spec.users[0]: root's account is the system's",
 		"{name: root, shell: /bin/zsh}":            "root's account is the system's",
 	} {
-		_, err := load(t, smallest+"  disks: [{name: d, select: {label: d}, mountPath: /data}]\n  users: ["+user+"]\n")
+		_, err := load(t, smallest+"  disks: [{name: d, select: {label: d}, mountPath: /data}]\n  mounts: [{what: 'n:/e', where: /srv/nfs, type: nfs}]\n  users: ["+user+"]\n")
 		require.ErrorContains(t, err, want, user)
 		require.NotContains(t, err.Error(), "h1dd3n")
 	}
+	_, err := load(t, smallest+"  disks: [{name: d, select: {label: d}, mountPath: /home}]\n  users: [{name: a}, {name: b, home: /var/home/b}]\n")
+	require.ErrorContains(t, err, "/home/a is on a data disk")
+	require.NotContains(t, err.Error(), "/var/home/b")
 	c, err := load(t, smallest+"  users: [{name: ops, groups: [wheel], sudo: 'ALL=(ALL) NOPASSWD:ALL', sshAuthorizedKeys: ['"+someKey+"'], passwordHash: $6$a$b}, {name: root, sshAuthorizedKeys: ['restrict "+someKey+"']}]\n")
 	require.NoError(t, err)
 	require.Len(t, c.Spec.Users, 2)

@@ -50,12 +50,20 @@ func (l *Linux) applyAddUser(ctx context.Context, c change.AddUser, _ func(strin
 }
 
 func (l *Linux) applyChangeUser(ctx context.Context, c change.ChangeUser, _ func(string)) error {
+	for _, g := range c.Leave {
+		if err := l.account(ctx, "taking user "+c.Name+" out of "+g, program{name: "gpasswd", args: []string{"-d", c.Name, g}}); err != nil {
+			return err
+		}
+	}
 	var args []string
 	if len(c.Groups) > 0 {
 		args = append(args, "-a", "-G", strings.Join(c.Groups, ","))
 	}
 	if c.Comment != nil {
 		args = append(args, "-c", *c.Comment)
+	}
+	if len(args) == 0 {
+		return nil
 	}
 	return l.account(ctx, "changing user "+c.Name, program{name: "usermod", args: append(args, "--", c.Name)})
 }

@@ -18,6 +18,7 @@ import (
 	"nodeagent/internal/prereq/pgpkey"
 	"nodeagent/internal/prereq/rpmspec"
 	"nodeagent/internal/prereq/swap/area"
+	"nodeagent/internal/prereq/users/account"
 	"nodeagent/internal/run/journal"
 )
 
@@ -47,7 +48,9 @@ type Facts struct {
 	Cluster   cluster
 	Token     credential.Left // what a join token has left
 	Joined    bool
-	accounts  map[string]bool
+	accounts  map[string]bool // by database and name: it is there
+	comments  map[string]string
+	members   map[string]account.Group
 	keys      map[string]keyFacts // by file
 	// Bundle is when the bundle of trusted authorities was last made, in µs.
 	Bundle int64
@@ -86,7 +89,7 @@ func (r *Reset) Observe(step string) func(context.Context, host.View, config.Spe
 		if err != nil {
 			return Facts{}, err
 		}
-		f := Facts{Options: r.options, files: map[string]fileFacts{}, Units: map[string]host.Unit{}, Sysctls: map[string]string{}, Installed: map[string]string{}, Archives: map[string]archive.Marker{}, areaThere: map[string]bool{}, accounts: map[string]bool{}, keys: map[string]keyFacts{}}
+		f := Facts{Options: r.options, files: map[string]fileFacts{}, Units: map[string]host.Unit{}, Sysctls: map[string]string{}, Installed: map[string]string{}, Archives: map[string]archive.Marker{}, areaThere: map[string]bool{}, accounts: map[string]bool{}, comments: map[string]string{}, members: map[string]account.Group{}, keys: map[string]keyFacts{}}
 		o := observer{ctx, v, &f}
 		for _, d := range deeds {
 			if d.Step != step {
@@ -160,7 +163,7 @@ func (o observer) deed(d Deed) (err error) {
 		case change.AddUser:
 			err = o.account("/etc/passwd", c.Name)
 		case change.ChangeUser:
-			err = o.account("/etc/passwd", c.Name)
+			err = o.changed(c)
 		case change.SetPassword:
 			err = o.account("/etc/passwd", c.User)
 		case change.AuthorizeKeys:
@@ -387,7 +390,7 @@ func (p *planner) undo(d Deed) verdict {
 	case change.AddUser:
 		return p.keepAccount("/etc/passwd", c.Name, "user %s and the home %s, which nodeagent added, since processes and files may be in use: userdel -r %s removes both", c.Name, c.Home, c.Name)
 	case change.ChangeUser:
-		return p.keepAccount("/etc/passwd", c.Name, "what was changed of user %s: %s", c.Name, c.Summary())
+		return p.undoChange(d, c)
 	case change.SetPassword:
 		return p.keepAccount("/etc/passwd", c.User, "the password of user %s as it is: the one before isn't kept anywhere", c.User)
 	case change.AuthorizeKeys:

@@ -142,6 +142,14 @@ func (w *World) applyAccount(c change.Change) error {
 			u[4] = *c.Comment
 			w.set(passwdFile, u)
 		}
+		for _, g := range c.Leave {
+			f := w.entry(groupFile, g)
+			if f == nil || !slices.Contains(strings.Split(f[3], ","), c.Name) {
+				return fmt.Errorf("gpasswd: user '%s' is not a member of '%s'", c.Name, g)
+			}
+			f[3] = strings.Join(slices.DeleteFunc(strings.Split(f[3], ","), func(m string) bool { return m == c.Name }), ",")
+			w.set(groupFile, f)
+		}
 		return w.addToGroups(c.Name, c.Groups)
 	case change.SetPassword:
 		s := w.entry(shadowFile, c.User)

@@ -28,7 +28,7 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 			p.Blocked = append(p.Blocked, err)
 			continue
 		}
-		account(&p, want, u, &groups)
+		entry(&p, want, u, &groups)
 		password(&p, want, u, f.Unread)
 		keys(&p, want, u)
 		sudo(&p, want, u, f.Sudo)
@@ -37,7 +37,7 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 		}
 	}
 	if f.Unread {
-		p.Warnings = append(p.Warnings, "spec.users: only root can read /etc/shadow and /etc/sudoers.d: what is there is planned as if it differed")
+		p.Warnings = append(p.Warnings, "spec.users: only root can read /etc/shadow, /etc/sudoers.d and homes: what is there is planned as if it differed")
 	}
 	return blocked(p, f)
 }
@@ -64,7 +64,7 @@ func obstacle(want config.User, u User) error {
 	switch k := u.Keys; {
 	case k.ReadOnly != "" && (!u.Exists || len(k.Missing) > 0):
 		return fail.New(fail.Step, "give a home on a filesystem that can be written, such as below /var or /home", "spec.users: the home %s of %s can't be written: %s", u.Home, want.Name, k.ReadOnly)
-	case k.Problem != "":
+	case k.Problem != "" && (!u.Exists || len(want.SSHAuthorizedKeys) > 0):
 		return fail.New(fail.Safety, "look at it (ls -ld), and move it away or give it to the user", "spec.users: %s: %s", want.Name, k.Problem)
 	case len(k.Missing) > 0 && (!strings.HasPrefix(u.Home, "/") || u.Home == "/"):
 		return fail.New(fail.Step, "give the user a home: usermod -d /home/"+want.Name+" -m "+want.Name, "spec.users: %s has no home of its own (%q), so keys have no place", want.Name, u.Home)
@@ -72,7 +72,7 @@ func obstacle(want config.User, u User) error {
 	return nil
 }
 
-func account(p *change.Plan, want config.User, u User, groups *[]string) {
+func entry(p *change.Plan, want config.User, u User, groups *[]string) {
 	need := func(name string) {
 		if !slices.Contains(*groups, name) {
 			*groups = append(*groups, name)
@@ -142,6 +142,9 @@ func password(p *change.Plan, want config.User, u User, unread bool) {
 func keys(p *change.Plan, want config.User, u User) {
 	k := u.Keys
 	if len(want.SSHAuthorizedKeys) == 0 {
+		if u.Exists && k.NoHome {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("spec.users: %s exists, but its home %s doesn't: mkhomedir_helper %s makes it", want.Name, u.Home, want.Name))
+		}
 		return
 	}
 	group := u.Group

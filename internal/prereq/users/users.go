@@ -16,6 +16,7 @@ import (
 	"nodeagent/internal/config"
 	"nodeagent/internal/config/sshkey"
 	"nodeagent/internal/host"
+	"nodeagent/internal/prereq/users/account"
 )
 
 // Facts is what was observed; nothing when no user is asked for. No hash is in
@@ -57,6 +58,8 @@ type Keys struct {
 	// user's. It may be the home directory itself.
 	Unfit    string `json:"unfit,omitempty"`
 	ReadOnly string `json:"readOnly,omitempty"`
+	NoHome   bool   `json:"noHome,omitempty"` // nothing is where the home directory should be
+	Unread   bool   `json:"unread,omitempty"` // only the user and root can look
 }
 
 const (
@@ -111,7 +114,7 @@ func Observe(_ context.Context, v host.View, spec config.Spec) (Facts, error) {
 		}
 		text[database] = string(b)
 	}
-	accounts, groups := parseAccounts(text["/etc/passwd"], text["/etc/shadow"]), parseGroups(text["/etc/group"])
+	accounts, groups := account.Parse(text["/etc/passwd"], text["/etc/shadow"]), account.Groups(text["/etc/group"])
 	var err error
 	if f.ReadOnly, err = host.ReadOnlyAt(v, "/etc/passwd"); err != nil {
 		return f, err
@@ -147,18 +150,17 @@ func Observe(_ context.Context, v host.View, spec config.Spec) (Facts, error) {
 					u.Groups = append(u.Groups, name)
 				}
 			}
-			u.Locked, u.HasPassword = a.locked(), a.password() != ""
-			u.HashHeld = want.PasswordHash != "" && a.password() == want.PasswordHash
+			u.Locked, u.HasPassword = a.Locked(), a.Hash() != ""
+			u.HashHeld = want.PasswordHash != "" && a.Hash() == want.PasswordHash
 		} else if info, err := v.Stat(shellOf(want)); err != nil {
 			return f, err
 		} else if !info.Exists && !slices.Contains(f.Shells, shellOf(want)) {
 			f.Shells = append(f.Shells, shellOf(want))
 		}
-		if len(want.SSHAuthorizedKeys) > 0 || !exists {
-			if u.Keys, err = observeKeys(v, want, u); err != nil {
-				return f, err
-			}
+		if u.Keys, err = observeKeys(v, want, u); err != nil {
+			return f, err
 		}
+		f.Unread = f.Unread || u.Keys.Unread
 		if want.Sudo != "" {
 			u.Sudoers, err = host.ReadText(v, sudoersPath(want.Name))
 			if errors.Is(err, fs.ErrPermission) {
@@ -176,16 +178,21 @@ func Observe(_ context.Context, v host.View, spec config.Spec) (Facts, error) {
 // in it is kept: the user could have put a link to anything there meanwhile.
 func observeKeys(v host.View, want config.User, u User) (k Keys, err error) {
 	file := change.KeysPath(u.Home)
+	k.Missing = sshkey.Missing("", want.SSHAuthorizedKeys)
+	if !path.IsAbs(u.Home) { // Plan says so
+		return k, nil
+	}
 	if k.ReadOnly, err = host.ReadOnlyAt(v, u.Home); err != nil {
 		return k, err
 	}
-	k.Missing = sshkey.Missing("", want.SSHAuthorizedKeys)
 	for _, p := range []string{u.Home, path.Dir(file), file} {
 		info, err := v.Stat(p)
 		if errors.Is(err, fs.ErrPermission) {
+			k.Unread = true
 			return k, nil
 		}
 		if err != nil || !info.Exists {
+			k.NoHome = p == u.Home && err == nil
 			return k, err
 		}
 		owner, _, _ := strings.Cut(info.Owner, ":")
@@ -209,7 +216,7 @@ func observeKeys(v host.View, want config.User, u User) (k Keys, err error) {
 		}
 	}
 	b, err := v.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrPermission) {
+	if k.Unread = errors.Is(err, fs.ErrPermission); err != nil && !k.Unread {
 		return k, err
 	}
 	k.Missing = sshkey.Missing(string(b), want.SSHAuthorizedKeys)

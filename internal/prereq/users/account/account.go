@@ -1,4 +1,6 @@
-package users
+// Package account reads the databases of local users and groups: passwd(5),
+// shadow(5) and group(5).
+package account
 
 import (
 	"strconv"
@@ -38,8 +40,9 @@ func fields(text string, n int, each func(f []string)) {
 	}
 }
 
-// parseAccounts reads passwd and shadow, by name.
-func parseAccounts(passwd, shadow string) map[string]Account {
+// Parse reads passwd and shadow, by name. Without its line of shadow an account
+// has passwd's own password field.
+func Parse(passwd, shadow string) map[string]Account {
 	secret := map[string]string{}
 	fields(shadow, 2, func(f []string) { secret[f[0]] = f[1] })
 	out := map[string]Account{}
@@ -58,8 +61,8 @@ func parseAccounts(passwd, shadow string) map[string]Account {
 	return out
 }
 
-// parseGroups reads group, by name.
-func parseGroups(text string) map[string]Group {
+// Groups reads group, by name.
+func Groups(text string) map[string]Group {
 	out := map[string]Group{}
 	fields(text, 4, func(f []string) {
 		gid, err := strconv.ParseUint(f[2], 10, 32)
@@ -71,14 +74,15 @@ func parseGroups(text string) map[string]Group {
 	return out
 }
 
-// locked tells whether the field has passwd(1)'s mark, or is one that no
+// Locked tells whether the password field has passwd(1)'s mark, or is one that no
 // password matches (crypt(5)).
-func (a Account) locked() bool {
+func (a Account) Locked() bool {
 	return strings.HasPrefix(a.field, "!") || strings.HasPrefix(a.field, "*") || a.field == "x"
 }
 
-// password is the field without the mark: empty when there is no hash.
-func (a Account) password() string {
+// Hash is the password field without passwd(1)'s mark: empty when there is no
+// hash. It is a secret.
+func (a Account) Hash() string {
 	p := strings.TrimLeft(a.field, "!")
 	if strings.HasPrefix(p, "*") || p == "x" {
 		return ""
