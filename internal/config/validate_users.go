@@ -75,7 +75,7 @@ func (k *checker) userPath(s *Spec, at, p string) {
 		k.bad(at, "choose another place, such as below /home or /var/home", "%s is on a data disk, which is mounted after the users are made", p)
 	}
 	for _, m := range s.Mounts {
-		if p != "" && m.Where != "" && within(p, m.Where) {
+		if p != "" && m.Where != "" && within(m.Where, p) {
 			k.bad(at, "choose another place, such as below /home or /var/home", "%s is on the mount of %s, which is mounted after the users are made", p, m.Where)
 		}
 	}
