@@ -110,7 +110,8 @@ func (l *Linux) check(ctx context.Context, c change.WriteFile) error {
 	}
 	r, err := l.exec(ctx, program{name: c.Check, args: args, stdin: []byte(c.Content)})
 	if err == nil && r.exit != 0 {
-		err = fail.New(fail.Usage, "correct the rule; sudoers(5) has the grammar", "%s is not written: %s does not accept it: %s", c.Path, c.Check, r.last())
+		said, _, _ := strings.Cut(r.text(), "\n") // then the line itself, and a mark below it
+		err = fail.New(fail.Usage, "correct the rule; sudoers(5) has the grammar", "%s is not written: %s does not accept it: %s", c.Path, c.Check, said)
 	}
 	return err
 }
