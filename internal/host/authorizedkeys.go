@@ -120,6 +120,22 @@ func ownedDir(file string, mode uint32, uid, gid int, mend bool) (*os.File, erro
 		dir.Close()
 		return nil, fail.New(fail.Safety, "find out whose it is, then give it to the user: chown", "%s belongs to user %d and not to user %d, whose keys are to go there", file, st.Uid, uid)
 	}
+	if !made && int(st.Uid) != uid {
+		// Root's own may have been moved here by the user. What the user can't
+		// see into is only given away when it is empty, as a run that was cut off
+		// leaves it.
+		empty, err := holdsNothing(dir)
+		switch shut := st.Mode&0o005 != 0o005; {
+		case err != nil:
+			dir.Close()
+			return nil, err
+		case shut && empty:
+			made = true
+		case shut:
+			dir.Close()
+			return nil, fail.New(fail.Safety, "look at what is in it, then give it to the user or move it away", "%s is root's, holds something, and is shut to user %d, whose keys are to go there", file, uid)
+		}
+	}
 	if made || mend && (int(st.Uid) != uid || st.Mode&0o7777 != mode) {
 		if err := errors.Join(dir.Chown(uid, gid), unix.Fchmod(fd, mode), syncFile(above, path.Dir(file))); err != nil {
 			dir.Close()
@@ -129,7 +145,16 @@ func ownedDir(file string, mode uint32, uid, gid int, mend bool) (*os.File, erro
 	return dir, nil
 }
 
-// ownedText reads a user's own file in a directory that is open; a missing one
+func holdsNothing(dir *os.File) (bool, error) {
+	names, err := dir.Readdirnames(1)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return len(names) == 0, err
+}
+
+// ownedText reads a user's own file in a directory that is open, or root's that
+// everybody can read: the user could have moved any other one here. A missing one
 // is empty.
 func ownedText(dir *os.File, file string, uid int) (content string, mode os.FileMode, err error) {
 	fd, err := unix.Openat(int(dir.Fd()), path.Base(file), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -140,7 +165,7 @@ func ownedText(dir *os.File, file string, uid int) (content string, mode os.File
 	if err == nil {
 		f := os.NewFile(uintptr(fd), file)
 		defer f.Close()
-		if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && (int(st.Uid) == uid || ours(st.Uid)) && st.Nlink == 1 {
+		if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && (int(st.Uid) == uid || ours(st.Uid) && st.Mode&0o004 != 0) && st.Nlink == 1 {
 			b, err := io.ReadAll(io.LimitReader(f, maxKeys+1))
 			if err == nil && len(b) > maxKeys {
 				err = fmt.Errorf("%s is larger than %s", file, change.Size(maxKeys))

@@ -44,6 +44,10 @@ func owned(t *testing.T, path string) (mode uint32, uid uint32) {
 	return st.Mode & 0o7777, st.Uid
 }
 
+func ownDir(home string) error {
+	return errors.Join(os.Mkdir(home+"/.ssh", 0o700), os.Chown(home+"/.ssh", nobody, nobody))
+}
+
 func TestKeysAreAddedToAFileThatIsTheUsersAlone(t *testing.T) {
 	home := theirs(t)
 	dir, file := filepath.Join(home, ".ssh"), filepath.Join(home, ".ssh/authorized_keys")
@@ -82,6 +86,19 @@ func TestAMissingHomeIsMadeForTheKeys(t *testing.T) {
 	mode, uid = owned(t, filepath.Dir(home))
 	require.EqualValues(t, 0o755, mode)
 	require.Zero(t, uid)
+	// A run that was cut off before it gave its directories away.
+	for _, p := range []string{home, home + "/.ssh"} {
+		require.NoError(t, os.RemoveAll(home))
+		require.NoError(t, os.Mkdir(home, 0o700))
+		if p != home {
+			require.NoError(t, os.Chown(home, nobody, nobody))
+			require.NoError(t, os.Mkdir(p, 0o700))
+		}
+		require.NoError(t, authorize(home, oneKey))
+		mode, uid = owned(t, p)
+		require.EqualValues(t, 0o700, mode)
+		require.EqualValues(t, nobody, uid)
+	}
 	require.NoError(t, os.RemoveAll(home))
 	require.NoError(t, revoke(home, filepath.Join(home, ".ssh")), "what is gone already is fine")
 	require.NoDirExists(t, home, "and nothing is made to take a key out of")
@@ -101,25 +118,31 @@ func TestNoKeyIsWrittenThroughWhatTheUserHasPutThere(t *testing.T) {
 			return os.WriteFile(home+"/.ssh", nil, 0o600)
 		}, "is no directory but a link or a file"},
 		"a link for the file": {func(home, secret string) error {
-			return errors.Join(os.Mkdir(home+"/.ssh", 0o700), os.Symlink(secret, home+"/.ssh/authorized_keys"))
+			return errors.Join(ownDir(home), os.Symlink(secret, home+"/.ssh/authorized_keys"))
 		}, "is a link, has a second name, or isn't the user's own file"},
 		"a second name of a file of root's": {func(home, secret string) error {
-			return errors.Join(os.Mkdir(home+"/.ssh", 0o700), os.Link(secret, home+"/.ssh/authorized_keys"))
+			return errors.Join(ownDir(home), os.Link(secret, home+"/.ssh/authorized_keys"))
 		}, "is a link, has a second name, or isn't the user's own file"},
 		"a pipe": {func(home, _ string) error {
-			return errors.Join(os.Mkdir(home+"/.ssh", 0o700), unix.Mkfifo(home+"/.ssh/authorized_keys", 0o600), os.Chown(home+"/.ssh/authorized_keys", nobody, nobody))
+			return errors.Join(ownDir(home), unix.Mkfifo(home+"/.ssh/authorized_keys", 0o600), os.Chown(home+"/.ssh/authorized_keys", nobody, nobody))
 		}, "is a link, has a second name, or isn't the user's own file"},
 		"a directory for the file": {func(home, _ string) error {
-			return os.MkdirAll(home+"/.ssh/authorized_keys", 0o700)
+			return errors.Join(ownDir(home), os.Mkdir(home+"/.ssh/authorized_keys", 0o700))
 		}, "is a link, has a second name, or isn't the user's own file"},
+		"a file of root's that only root can read": {func(home, secret string) error {
+			return errors.Join(ownDir(home), os.WriteFile(home+"/.ssh/authorized_keys", []byte("secret\n"), 0o600))
+		}, "is a link, has a second name, or isn't the user's own file"},
+		"a directory of root's that only root can enter": {func(home, _ string) error {
+			return errors.Join(os.Mkdir(home+"/.ssh", 0o700), os.WriteFile(home+"/.ssh/secret", nil, 0o644))
+		}, "is root's, holds something, and is shut to user 65534"},
 		"a directory of a third user": {func(home, _ string) error {
 			return errors.Join(os.Mkdir(home+"/.ssh", 0o777), os.Chown(home+"/.ssh", 65533, 65533))
 		}, "belongs to user 65533"},
 		"a file of a third user": {func(home, _ string) error {
-			return errors.Join(os.Mkdir(home+"/.ssh", 0o777), os.WriteFile(home+"/.ssh/authorized_keys", nil, 0o644), os.Chown(home+"/.ssh/authorized_keys", 65533, 65533))
+			return errors.Join(ownDir(home), os.WriteFile(home+"/.ssh/authorized_keys", nil, 0o644), os.Chown(home+"/.ssh/authorized_keys", 65533, 65533))
 		}, "is a link, has a second name, or isn't the user's own file"},
 		"more than anybody's keys": {func(home, _ string) error {
-			return errors.Join(os.Mkdir(home+"/.ssh", 0o700), os.WriteFile(home+"/.ssh/authorized_keys", []byte(strings.Repeat("#\n", maxKeys)), 0o600))
+			return errors.Join(ownDir(home), os.WriteFile(home+"/.ssh/authorized_keys", []byte(strings.Repeat("#\n", maxKeys)), 0o604))
 		}, "is larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -181,7 +181,8 @@ func (w *World) authorizeKeys(c change.AuthorizeKeys) error {
 	}
 	owner, dir := c.User+":"+c.Group, path.Dir(c.Path())
 	for _, p := range []string{c.Home, dir} {
-		if _, ok := w.Files[p]; !ok || p == dir {
+		f, ok := w.Files[p]
+		if !ok || p == dir || or(f.Owner, "root:root") == "root:root" && f.Mode == "0700" {
 			w.Files[p] = File{Dir: true, Mode: "0700", Owner: owner}
 		}
 	}

@@ -142,6 +142,9 @@ func password(p *change.Plan, want config.User, u User, unread bool) {
 func keys(p *change.Plan, want config.User, u User) {
 	k := u.Keys
 	if len(want.SSHAuthorizedKeys) == 0 {
+		if u.Exists && k.HalfMade {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("spec.users: the home %s of %s belongs to root and is shut to its user: chown it", u.Home, want.Name))
+		}
 		if u.Exists && k.NoHome {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("spec.users: %s exists, but its home %s doesn't: mkhomedir_helper %s makes it", want.Name, u.Home, want.Name))
 		}
@@ -151,7 +154,7 @@ func keys(p *change.Plan, want config.User, u User) {
 	if !u.Exists {
 		group = groupOf(want)
 	}
-	mends := k.Unfit != "" && k.Unfit != u.Home
+	mends := k.HalfMade || k.Unfit != "" && k.Unfit != u.Home
 	if len(k.Missing) > 0 || mends {
 		p.Changes = append(p.Changes, change.AuthorizeKeys{User: want.Name, Group: group, Home: u.Home, Keys: k.Missing})
 	}

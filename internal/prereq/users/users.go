@@ -58,8 +58,9 @@ type Keys struct {
 	// user's. It may be the home directory itself.
 	Unfit    string `json:"unfit,omitempty"`
 	ReadOnly string `json:"readOnly,omitempty"`
-	NoHome   bool   `json:"noHome,omitempty"` // nothing is where the home directory should be
-	Unread   bool   `json:"unread,omitempty"` // only the user and root can look
+	NoHome   bool   `json:"noHome,omitempty"`   // nothing is where the home directory should be
+	HalfMade bool   `json:"halfMade,omitempty"` // the home directory or its .ssh is root's and shut to the user
+	Unread   bool   `json:"unread,omitempty"`   // only the user and root can look
 }
 
 const (
@@ -206,6 +207,10 @@ func observeKeys(v host.View, want config.User, u User) (k Keys, err error) {
 			k.Problem = p + " is not what it should be: a directory, or the file of the keys"
 		case owner != want.Name && owner != root && !unknown:
 			k.Problem = fmt.Sprintf("%s belongs to %s", p, owner)
+		case owner != want.Name && !unknown && p == file && info.Mode&0o004 == 0: // the user could have moved any file of root's here
+			k.Problem = p + " belongs to root and only root can read it"
+		case owner != want.Name && !unknown && p != file && info.Mode&0o005 != 0o005:
+			k.HalfMade = true
 		case info.Mode&0o022 != 0, p != u.Home && owner != want.Name && !unknown: // sshd_config(5), StrictModes
 			if k.Unfit == "" {
 				k.Unfit = p
