@@ -188,7 +188,7 @@ func blocked(p change.Plan, f Facts) change.Plan {
 			p.Blocked = append(p.Blocked, fail.New(fail.Step, "put the users into the image, or mount /etc writable", "spec.users: /etc/passwd can't be written: %s", f.ReadOnly))
 			return p
 		case slices.Contains(f.Lacking, program):
-			p.Blocked = append(p.Blocked, fail.New(fail.Step, "install shadow-utils (Photon and SUSE: shadow; Debian: passwd) into the image", "spec.users asks for users, and %s is not on this host", strings.Join(f.Lacking, ", ")))
+			p.Blocked = append(p.Blocked, fail.New(fail.Step, "install shadow-utils (Photon and SUSE: shadow; Debian: passwd) into the image", "spec.users asks for users, and this host lacks the programs for it: %s", strings.Join(f.Lacking, ", ")))
 			return p
 		}
 	}
