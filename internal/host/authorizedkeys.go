@@ -29,13 +29,18 @@ func (l *Linux) applyAuthorizeKeys(ctx context.Context, c change.AuthorizeKeys, 
 	if err != nil {
 		return err
 	}
-	home, err := ownedDir(c.Home, 0o700, uid, gid, false)
+	home, made, err := ownedDir(c.Home, 0o700, uid, gid, false)
 	if err != nil {
 		return err
 	}
 	home.Close()
+	if made {
+		if err := l.restoreLabel(ctx, c.Home); err != nil {
+			return err
+		}
+	}
 	file := c.Path()
-	dir, err := ownedDir(path.Dir(file), 0o700, uid, gid, true)
+	dir, _, err := ownedDir(path.Dir(file), 0o700, uid, gid, true)
 	if err != nil {
 		return err
 	}
@@ -60,7 +65,7 @@ func (l *Linux) applyRevokeKeys(_ context.Context, c change.RevokeKeys, _ func(s
 	if _, err := os.Lstat(path.Dir(file)); errors.Is(err, fs.ErrNotExist) {
 		return removeDirs(path.Dir(file), c.Dirs)
 	}
-	dir, err := ownedDir(path.Dir(file), 0o700, uid, gid, false)
+	dir, _, err := ownedDir(path.Dir(file), 0o700, uid, gid, false)
 	if err != nil {
 		return err
 	}
@@ -83,66 +88,67 @@ func (l *Linux) applyRevokeKeys(_ context.Context, c change.RevokeKeys, _ func(s
 }
 
 // ownedDir opens a directory of a user's, or makes it. One that is there must
-// be the user's, or root's; mend gives it to the user with this mode.
-func ownedDir(file string, mode uint32, uid, gid int, mend bool) (*os.File, error) {
+// be the user's, or root's; mend gives it to the user with this mode. made
+// tells that it was made, now or by a run that was cut off.
+func ownedDir(file string, mode uint32, uid, gid int, mend bool) (dir *os.File, made bool, err error) {
 	above, err := openDir(path.Dir(file), false)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer above.Close()
 	name := path.Base(file)
 	err = unix.Mkdirat(int(above.Fd()), name, mode)
 	if err != nil && err != unix.EEXIST {
-		return nil, &fs.PathError{Op: "mkdir", Path: file, Err: err}
+		return nil, false, &fs.PathError{Op: "mkdir", Path: file, Err: err}
 	}
-	made := err == nil
-	var dir *os.File
+	made = err == nil
 	fd, err := unix.Openat(int(above.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	switch {
 	case err == nil:
 		dir = os.NewFile(uintptr(fd), file)
 	case err != unix.ENOTDIR && err != unix.ELOOP:
-		return nil, &fs.PathError{Op: "open", Path: file, Err: err}
+		return nil, false, &fs.PathError{Op: "open", Path: file, Err: err}
 	case mend:
-		return nil, fail.New(fail.Safety, "look at what it is (ls -ld "+file+"), and put a directory there", "%s is no directory but a link or a file: no key is written through it", file)
+		return nil, false, fail.New(fail.Safety, "look at what it is (ls -ld "+file+"), and put a directory there", "%s is no directory but a link or a file: no key is written through it", file)
 	default: // root's own link is followed, as /root is one on some systems
 		if dir, err = openDir(file, false); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	fd = int(dir.Fd())
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		dir.Close()
-		return nil, &fs.PathError{Op: "stat", Path: file, Err: err}
+		return nil, false, &fs.PathError{Op: "stat", Path: file, Err: err}
 	}
 	if int(st.Uid) != uid && !ours(st.Uid) {
 		dir.Close()
-		return nil, fail.New(fail.Safety, "find out whose it is, then give it to the user: chown", "%s belongs to user %d and not to user %d, whose keys are to go there", file, st.Uid, uid)
+		return nil, false, fail.New(fail.Safety, "find out whose it is, then give it to the user: chown", "%s belongs to user %d and not to user %d, whose keys are to go there", file, st.Uid, uid)
 	}
-	if !made && int(st.Uid) != uid {
-		// Root's own may have been moved here by the user. What the user can't
-		// see into is only given away when it is empty, as a run that was cut off
-		// leaves it.
+	if int(st.Uid) != uid {
+		// Root's own may have been moved here by the user, even in place of what
+		// was made just now. What the user can't see into is only given away when
+		// it is empty, as a new one is.
 		empty, err := holdsNothing(dir)
+		made = false
 		switch shut := st.Mode&0o005 != 0o005; {
 		case err != nil:
 			dir.Close()
-			return nil, err
+			return nil, false, err
 		case shut && empty:
 			made = true
 		case shut:
 			dir.Close()
-			return nil, fail.New(fail.Safety, "look at what is in it, then give it to the user or move it away", "%s is root's, holds something, and is shut to user %d, whose keys are to go there", file, uid)
+			return nil, false, fail.New(fail.Safety, "look at what is in it, then give it to the user or move it away", "%s is root's, holds something, and is shut to user %d, whose keys are to go there", file, uid)
 		}
 	}
 	if made || mend && (int(st.Uid) != uid || st.Mode&0o7777 != mode) {
 		if err := errors.Join(dir.Chown(uid, gid), unix.Fchmod(fd, mode), syncFile(above, path.Dir(file))); err != nil {
 			dir.Close()
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return dir, nil
+	return dir, made, nil
 }
 
 func holdsNothing(dir *os.File) (bool, error) {
