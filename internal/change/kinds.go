@@ -12,6 +12,7 @@ var kinds = map[string]func(json.RawMessage) (Change, error){
 	"RemoveFile":      as[RemoveFile],
 	"SetHostname":     as[SetHostname],
 	"UpdateTrust":     as[UpdateTrust],
+	"WaitClock":       as[WaitClock],
 	"AddGroup":        as[AddGroup],
 	"AddUser":         as[AddUser],
 	"ChangeUser":      as[ChangeUser],
@@ -79,6 +80,7 @@ func (WriteFile) sealed()       {}
 func (RemoveFile) sealed()      {}
 func (SetHostname) sealed()     {}
 func (UpdateTrust) sealed()     {}
+func (WaitClock) sealed()       {}
 func (AddGroup) sealed()        {}
 func (AddUser) sealed()         {}
 func (ChangeUser) sealed()      {}

@@ -64,6 +64,8 @@ func (d *decoder) validate(c *NodeConfig) []string {
 	k.caTrust(s)
 	k.users(s)
 	k.mounts(s)
+	k.time(s)
+	k.proxy(s)
 	k.join(s)
 	k.notYet(s)
 	return k.warnings
