@@ -62,6 +62,7 @@ func (d *decoder) validate(c *NodeConfig) []string {
 	k.kubelet(s)
 	k.files(s)
 	k.caTrust(s)
+	k.users(s)
 	k.mounts(s)
 	k.time(s)
 	k.proxy(s)

@@ -10,7 +10,4 @@ func (k *checker) notYet(s *Spec) {
 	}
 	no("spec.network.configure", s.Network.Configure)
 	no("spec.network.interfaces", len(s.Network.Interfaces) > 0)
-	if len(s.Users) > 0 {
-		k.warnings = append(k.warnings, "spec.users: this version only renders users into boot artefacts (nodeagent render --users); nodeagent up creates none")
-	}
 }

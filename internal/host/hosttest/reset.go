@@ -18,6 +18,8 @@ func (w *World) applyReset(c change.Change) error {
 	switch c := c.(type) {
 	case change.RestoreFile:
 		return w.restore(c.Path)
+	case change.RevokeKeys:
+		w.revokeKeys(c)
 	case change.SwapOn:
 		w.generate() // the manager is reloaded first
 		for n, u := range w.UnitStates {
