@@ -50,6 +50,7 @@ func (l *Lab) startNetwork(ctx context.Context) error {
 		"--address=/"+apiName+"/"+labAddr, "--address=/"+repoName+"/"+labAddr, "--local=/lab.test/",
 		"--dhcp-range=192.0.2.10,192.0.2.250,255.255.255.0,1h", "--dhcp-option=option:router,"+labAddr,
 		"--dhcp-option=option:dns-server,"+labAddr, "--dhcp-authoritative", "--dhcp-rapid-commit",
+		"--dhcp-match=set:ipxe,175", "--dhcp-boot=tag:ipxe,"+RepoURL+BootScript,
 		"--dhcp-leasefile="+filepath.Join(l.RunDir, "dnsmasq.leases"),
 		// Only guests in the hosts directory get an answer: a lease is given when the lab wants it.
 		"--dhcp-ignore=tag:!known", "--dhcp-hostsdir="+l.leaseDir())
