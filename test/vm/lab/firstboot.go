@@ -12,10 +12,10 @@ var Rocky9Boot = bootable(Rocky9)
 
 func bootable(f Flavour) Flavour {
 	f.Name += "-boot"
-	f.Debs = slices.Concat(f.Debs, []string{"cloud-init", "ignition",
-		"python3-attr", "python3-certifi", "python3-chardet", "python3-charset-normalizer", "python3-configobj", "python3-idna", "python3-jinja2",
-		"python3-json-pointer", "python3-jsonpatch", "python3-jsonschema", "python3-markupsafe", "python3-netifaces", "python3-oauthlib", "python3-pyrsistent",
-		"python3-requests", "python3-serial", "python3-urllib3", "python3-yaml", "gdisk", "eject"})
+	f.Debs = slices.Concat(f.Debs, []string{"cloud-init", "ignition", "eject", "gdisk", "lsb-release", "python3-blinker", "python3-certifi", "python3-cffi-backend",
+		"python3-chardet", "python3-charset-normalizer", "python3-configobj", "python3-cryptography", "python3-idna", "python3-jinja2", "python3-json-pointer",
+		"python3-jsonpatch", "python3-jwt", "python3-markupsafe", "python3-netifaces", "python3-oauthlib", "python3-pkg-resources", "python3-requests",
+		"python3-serial", "python3-urllib3", "python3-yaml"})
 	// Two sources besides None, so that a guest without a medium starts no
 	// cloud-init; the network belongs to NetworkManager.
 	f.Files = slices.Concat(f.Files, []File{{Path: "/etc/cloud/cloud.cfg.d/95-lab.cfg",
