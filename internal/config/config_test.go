@@ -166,14 +166,12 @@ func FuzzLoad(f *testing.F) {
 func TestWhatThisVersionDoesNotCarryOutIsRefused(t *testing.T) {
 	const head = "apiVersion: nodeagent/v1alpha1\nkind: NodeConfig\nspec:\n  kubernetes: {version: v1.35.4}\n  join: {token: {file: /t}}\n"
 	for path, text := range map[string]string{
-		"spec.time":                     "  time: {servers: [ntp.example]}\n",
-		"spec.proxy":                    "  proxy: {http: \"http://proxy.example:3128\"}\n",
-		"spec.mounts":                   "  mounts: [{what: tmpfs, where: /x, type: tmpfs}]\n",
-		"spec.network.interfaces":       "  network: {interfaces: [{name: eth0}]}\n",
-		"spec.disks[0].select.scsiUnit": "  disks: [{name: a, select: {scsiUnit: 1}, mountPath: /a}]\n",
-		"spec.disks[0].select.diskUUID": "  disks: [{name: a, select: {diskUUID: x}, mountPath: /a}]\n",
-		"spec.disks[0].wipeOnce":        "  disks: [{name: a, select: {label: a}, mountPath: /a, wipeOnce: true}]\n",
-		"spec.network.configure":        "  network: {configure: true}\n",
+		"spec.time":               "  time: {servers: [ntp.example]}\n",
+		"spec.proxy":              "  proxy: {http: \"http://proxy.example:3128\"}\n",
+		"spec.mounts":             "  mounts: [{what: tmpfs, where: /x, type: tmpfs}]\n",
+		"spec.network.interfaces": "  network: {interfaces: [{name: eth0}]}\n",
+		"spec.disks[0].wipeOnce":  "  disks: [{name: a, select: {label: a}, mountPath: /a, wipeOnce: true}]\n",
+		"spec.network.configure":  "  network: {configure: true}\n",
 	} {
 		_, err := Load([]Source{{Name: "test", Data: []byte(head + text)}}, Identity{})
 		require.ErrorContains(t, err, path, text)

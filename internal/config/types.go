@@ -148,7 +148,7 @@ type DiskSelect struct {
 	Serial    string `yaml:"serial" doc:"Serial of the whole disk."`
 	WWN       string `yaml:"wwn" doc:"World Wide Name of the whole disk."`
 	DiskUUID  string `yaml:"diskUUID" doc:"The identity a hypervisor gives a disk, such as a VMDK's UUID; dashes, blanks and case don't matter."`
-	SCSIUnit  *int   `yaml:"scsiUnit" doc:"The unit number on the first SCSI controller (/dev/disk/by-path/*-scsi-0:0:UNIT:0)."`
+	SCSIUnit  *int   `yaml:"scsiUnit" doc:"The unit number on the SCSI controller (/dev/disk/by-path/*-scsi-0:0:UNIT:0); where two controllers have a disk there, it is refused."`
 	Path      string `yaml:"path" doc:"A link below /dev/disk/by-id or /dev/disk/by-path; kernel names change between boots and are refused."`
 	Blank     *Blank `yaml:"blank" doc:"Any provably blank whole disk, in by-path order."`
 }

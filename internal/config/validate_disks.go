@@ -2,11 +2,14 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"nodeagent/internal/disk/label"
 )
+
+var diskUUID = regexp.MustCompile(`^[0-9A-Fa-f]{32}$`)
 
 // disks checks what facts about no host are needed for.
 func (k *checker) disks(s *Spec) {
@@ -55,10 +58,19 @@ func (k *checker) disks(s *Spec) {
 
 func (k *checker) selector(at string, s DiskSelect) {
 	var given []string
-	for _, x := range [][2]string{{"label", s.Label}, {"partLabel", s.PartLabel}, {"fsUUID", s.FSUUID}, {"serial", s.Serial}, {"wwn", s.WWN}, {"path", s.Path}} {
+	for _, x := range [][2]string{{"label", s.Label}, {"partLabel", s.PartLabel}, {"fsUUID", s.FSUUID}, {"serial", s.Serial}, {"wwn", s.WWN}, {"diskUUID", s.DiskUUID}, {"path", s.Path}} {
 		if x[1] != "" {
 			given = append(given, x[0])
 		}
+	}
+	if s.SCSIUnit != nil {
+		given = append(given, "scsiUnit")
+		if n := *s.SCSIUnit; n < 0 || n > 64 || n == 7 {
+			k.bad(at+".scsiUnit", "0 to 64; 7 is the controller itself", "%d is no unit of a disk", n)
+		}
+	}
+	if u := s.DiskUUID; u != "" && !diskUUID.MatchString(strings.NewReplacer("-", "", " ", "").Replace(u)) {
+		k.bad(at+".diskUUID", "32 hexadecimal digits, such as 6000C29d-1f24-7b0c-9a36-5d2e8f4b1c70", "%q is no UUID of a disk", u)
 	}
 	if s.Blank != nil {
 		given = append(given, "blank")
@@ -70,7 +82,7 @@ func (k *checker) selector(at string, s DiskSelect) {
 	}
 	switch {
 	case len(given) == 0:
-		k.bad(at, "one of label, partLabel, fsUUID, serial, wwn, path, blank", "names no device")
+		k.bad(at, "one of label, partLabel, fsUUID, serial, wwn, diskUUID, scsiUnit, path, blank", "names no device")
 	case len(given) > 1:
 		k.bad(at, "keep one", "names the device in %d ways: %s", len(given), strings.Join(given, ", "))
 	}

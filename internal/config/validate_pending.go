@@ -17,8 +17,6 @@ func (k *checker) notYet(s *Spec) {
 	no("spec.network.interfaces", len(s.Network.Interfaces) > 0)
 	for i, d := range s.Disks {
 		at := fmt.Sprintf("spec.disks[%d]", i)
-		no(at+".select.diskUUID", d.Select.DiskUUID != "")
-		no(at+".select.scsiUnit", d.Select.SCSIUnit != nil)
 		no(at+".wipeOnce", d.WipeOnce)
 	}
 	if len(s.Users) > 0 {

@@ -70,6 +70,7 @@ func named(d config.Disk, devices []host.BlockDevice) (dev host.BlockDevice, fou
 			selected = append(selected, x)
 		}
 	}
+	selected = abovePaths(selected)
 	if p := d.Select.Path; p != "" && !strings.HasPrefix(p, "/dev/disk/by-id/") && !strings.HasPrefix(p, "/dev/disk/by-path/") {
 		return dev, false, kernelName(d, devices)
 	}

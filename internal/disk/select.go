@@ -25,18 +25,52 @@ func selects(s config.DiskSelect, d host.BlockDevice) bool {
 		return whole && d.Serial == s.Serial
 	case s.WWN != "":
 		return whole && d.WWN != "" && plainWWN(d.WWN) == plainWWN(s.WWN)
+	case s.DiskUUID != "":
+		return whole && hasDiskUUID(d, plainUUID(s.DiskUUID))
+	case s.SCSIUnit != nil:
+		return whole && slices.ContainsFunc(d.ByPath, func(link string) bool {
+			return strings.HasSuffix(link, fmt.Sprintf("-scsi-0:0:%d:0", *s.SCSIUnit))
+		})
 	case s.Path != "":
 		return slices.Contains(d.ByID, s.Path) || slices.Contains(d.ByPath, s.Path)
 	}
 	return false
 }
 
+// plainUUID makes the spellings of a disk's UUID equal: VMware writes 6000C29d
+// 1f24…, 6000C29d-1f24-… and wwn-0x6000c29d1f24….
+func plainUUID(s string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", " ", "").Replace(s))
+}
+
+// hasDiskUUID looks wherever udev shows what a hypervisor calls a disk: serial,
+// WWN, and the links made of them. uuid is plain.
+func hasDiskUUID(d host.BlockDevice, uuid string) bool {
+	if plainUUID(d.Serial) == uuid || plainWWN(d.WWN) == uuid {
+		return true
+	}
+	return slices.ContainsFunc(d.ByID, func(link string) bool {
+		return strings.HasSuffix(plainUUID(link), uuid) // scsi-3UUID, wwn-0xUUID, dm-uuid-mpath-3UUID
+	})
+}
+
+// abovePaths drops the paths of a multipath device that is selected as well: they are
+// the same disk, and what is above them is what is used.
+func abovePaths(selected []host.BlockDevice) []host.BlockDevice {
+	return slices.DeleteFunc(slices.Clone(selected), func(path host.BlockDevice) bool {
+		return slices.ContainsFunc(selected, func(x host.BlockDevice) bool { return x.Type == "mpath" && slices.Contains(path.Children, x.Name) })
+	})
+}
+
 // selector writes the selector as people gave it.
 func selector(s config.DiskSelect) string {
-	for _, x := range [][2]string{{"label", s.Label}, {"fsUUID", s.FSUUID}, {"partLabel", s.PartLabel}, {"serial", s.Serial}, {"wwn", s.WWN}, {"path", s.Path}} {
+	for _, x := range [][2]string{{"label", s.Label}, {"fsUUID", s.FSUUID}, {"partLabel", s.PartLabel}, {"serial", s.Serial}, {"wwn", s.WWN}, {"diskUUID", s.DiskUUID}, {"path", s.Path}} {
 		if x[1] != "" {
 			return x[0] + " " + x[1]
 		}
+	}
+	if s.SCSIUnit != nil {
+		return fmt.Sprintf("scsiUnit %d", *s.SCSIUnit)
 	}
 	if s.Blank == nil {
 		return "no selector"

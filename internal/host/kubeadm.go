@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"nodeagent/internal/change"
 	"nodeagent/internal/fail"
 	"nodeagent/internal/join/kubeadm"
@@ -272,6 +274,10 @@ func (l *Linux) joined(tell func(string)) error {
 	}
 	l.burnBootstrap()
 	l.credential = nil
+	// kubeadm and kubelet don't sync what they write, and the note that a join was
+	// begun goes next: a power cut would leave an empty kubelet.conf that looks
+	// like somebody else's.
+	unix.Sync()
 	tell("joined " + n.Server + " as " + n.Name)
 	return nil
 }

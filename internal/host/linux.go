@@ -19,6 +19,8 @@ type Linux struct {
 	mu    sync.Mutex
 	seen  map[string]any // answers of programs since the last Apply
 	stats Stats
+	// unsynced is set while changes may not be on the disks yet.
+	unsynced bool
 
 	systemd *systemd.Conn
 
@@ -73,5 +75,6 @@ func once[T any](l *Linux, key string, ask func() (T, error)) (T, error) {
 func (l *Linux) forget() {
 	l.mu.Lock()
 	clear(l.seen)
+	l.unsynced = true
 	l.mu.Unlock()
 }

@@ -110,8 +110,15 @@ func appendLine(path string, line []byte) error {
 	return nil
 }
 
-// Save replaces a file atomically.
+// Save replaces a file atomically. What is saved tells of changes, so these are
+// on the disks before it: programs and services of others don't sync their files.
 func (l *Linux) Save(path string, data []byte) error {
+	l.mu.Lock()
+	if l.unsynced {
+		unix.Sync()
+		l.unsynced = false
+	}
+	l.mu.Unlock()
 	return explain(replace(path, true, data, 0o600, 0, 0))
 }
 

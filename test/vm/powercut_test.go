@@ -83,17 +83,16 @@ func TestPowerCutsDuringTheFirstBoot(t *testing.T) {
 	named := []moment{
 		at(`^packages +set up repository`, 200*time.Millisecond),
 		at(`installing kubelet`, 0),
-		at(`formatting /dev/`, 100*time.Millisecond),
-		at(`join the cluster`, 2*time.Second),
-	}
-	named = append(named,
 		at(`^packages +lock `, 0),
 		at(`/etc/fstab`, 0),
+		at(`formatting /dev/`, 100*time.Millisecond),
 		at(`write the mount unit`, 0),
 		at(`configure containerd`, 50*time.Millisecond),
 		at(`write /etc/kubernetes/patches`, 0),
+		at(`join the cluster`, 2*time.Second),
 		at(`Writing kubelet configuration`, 300*time.Millisecond),
-		at(`waiting: `, 0))
+		at(`waiting: `, 0),
+	}
 	cuts, guests := cutThrough(t, l, "powercut1", named), 1
 	for cuts < 24 {
 		guests++
