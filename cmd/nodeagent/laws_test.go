@@ -49,6 +49,7 @@ func lawCases(t *testing.T) map[string]struct {
 		"alauda":              {hosttest.Alauda, read("alauda.yaml")},
 		"rocky9, trust":       {hosttest.Rocky9, trusting(read("minimal.yaml"))},
 		"photon5, trust":      {withRepository, trusting(read("minimal.yaml"))},
+		"rocky9, emptied":     {hosttest.Rocky9, emptying(read("rocky9.yaml"))},
 		"alauda, trust":       {hosttest.Alauda, trusting(read("alauda.yaml"))},
 	}
 }

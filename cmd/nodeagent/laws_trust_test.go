@@ -10,3 +10,11 @@ func trusting(spec config.Spec) config.Spec {
 	spec.CATrust = []config.CATrust{{Name: "example", PEM: hosttest.Authority}}
 	return spec
 }
+
+// emptying asks that each disk is emptied once.
+func emptying(spec config.Spec) config.Spec {
+	for i := range spec.Disks {
+		spec.Disks[i].WipeOnce = true
+	}
+	return spec
+}

@@ -39,12 +39,13 @@ var stays = []string{
 	`^disk .* \S+ label=\S+`, `^label [0-9a-f]{8}-`, // filesystems, and the SELinux labels on them
 	`^mount .*`, `^unit \S+\.mount loaded active enabled$`, // their mounts
 	`^file /etc/systemd/system/\S+\.mount `, `^file /etc/systemd/system/(kubelet|containerd)\.service\.d/`,
-	`^routes `, // nothing of ours: the network came up meanwhile
+	`^file /var/lib/nodeagent/emptied/`, // that a disk was emptied once
+	`^routes `,                          // nothing of ours: the network came up meanwhile
 }
 
 // whole are those that stay even if packages and mounts may go.
 var whole = []string{`^module `, `^sysctl net\.bridge\.`, `^sysctl net\.netfilter\.`, `^disk .* \S+ label=\S+`, `^label [0-9a-f]{8}-`, `^routes `,
-	`^package (python3-dnf-plugin|dnf)`}
+	`^file /var/lib/nodeagent/emptied/`, `^package (python3-dnf-plugin|dnf)`}
 
 func given(t *testing.T, before, after string, may []string, at string) {
 	t.Helper()

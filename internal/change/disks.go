@@ -56,3 +56,20 @@ func (c Relabel) Summary() string {
 }
 func (c Relabel) Diff() string { return "" }
 func (c Relabel) Class() Class { return Reversible }
+
+// EmptyFilesystem deletes every file of a filesystem that is mounted at Target,
+// once in the life of a system disk: Marker, which lies there, says that it was
+// done. The filesystem itself stays.
+type EmptyFilesystem struct {
+	Disk   string `json:"disk"` // the name in the config
+	UUID   string `json:"uuid"`
+	Target string `json:"target"`
+	Marker string `json:"marker"`
+}
+
+func (c EmptyFilesystem) ID() string { return "empty:" + c.Target }
+func (c EmptyFilesystem) Summary() string {
+	return fmt.Sprintf("DELETE all files on %s (%s), once", c.Target, c.Disk)
+}
+func (c EmptyFilesystem) Diff() string { return "filesystem uuid " + c.UUID }
+func (c EmptyFilesystem) Class() Class { return Destructive }

@@ -23,6 +23,7 @@ var kinds = map[string]func(json.RawMessage) (Change, error){
 	"SetSysctl":       as[SetSysctl],
 	"MakeFilesystem":  as[MakeFilesystem],
 	"Mount":           as[Mount],
+	"EmptyFilesystem": as[EmptyFilesystem],
 	"Relabel":         as[Relabel],
 	"AllowPorts":      as[AllowPorts],
 	"WaitRoute":       as[WaitRoute],
@@ -83,6 +84,7 @@ func (LoadModule) sealed()      {}
 func (SetSysctl) sealed()       {}
 func (MakeFilesystem) sealed()  {}
 func (Mount) sealed()           {}
+func (EmptyFilesystem) sealed() {}
 func (Relabel) sealed()         {}
 func (AllowPorts) sealed()      {}
 func (WaitRoute) sealed()       {}

@@ -170,7 +170,6 @@ func TestWhatThisVersionDoesNotCarryOutIsRefused(t *testing.T) {
 		"spec.proxy":              "  proxy: {http: \"http://proxy.example:3128\"}\n",
 		"spec.mounts":             "  mounts: [{what: tmpfs, where: /x, type: tmpfs}]\n",
 		"spec.network.interfaces": "  network: {interfaces: [{name: eth0}]}\n",
-		"spec.disks[0].wipeOnce":  "  disks: [{name: a, select: {label: a}, mountPath: /a, wipeOnce: true}]\n",
 		"spec.network.configure":  "  network: {configure: true}\n",
 	} {
 		_, err := Load([]Source{{Name: "test", Data: []byte(head + text)}}, Identity{})

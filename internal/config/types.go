@@ -136,7 +136,7 @@ type Disk struct {
 	Filesystem   Filesystem `yaml:"filesystem" doc:"The filesystem the device has or gets."`
 	MountPath    string     `yaml:"mountPath" doc:"Where it is mounted."`
 	MountOptions []string   `yaml:"mountOptions" doc:"Options for mount, such as noatime."`
-	WipeOnce     bool       `yaml:"wipeOnce" doc:"Empty the filesystem once on this system disk: its files are deleted, it isn't formatted."`
+	WipeOnce     bool       `yaml:"wipeOnce" doc:"Empty the filesystem once on this system disk: its files are deleted, it isn't formatted. /var/lib/nodeagent/emptied/NAME says that it was done. Refused on a host that has joined."`
 	Keep         bool       `yaml:"keep" doc:"The device holds data already: adopt it, never format it, even when it is blank."`
 }
 

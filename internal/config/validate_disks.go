@@ -11,6 +11,9 @@ import (
 
 var diskUUID = regexp.MustCompile(`^[0-9A-Fa-f]{32}$`)
 
+// diskName is what a file can be named.
+var diskName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
 // disks checks what facts about no host are needed for.
 func (k *checker) disks(s *Spec) {
 	names, mounts, labels := map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -26,6 +29,9 @@ func (k *checker) disks(s *Spec) {
 			k.bad(at+".name", "", "missing")
 		}
 		once(names, at+".name", "disk", d.Name)
+		if d.WipeOnce && !diskName.MatchString(d.Name) {
+			k.bad(at+".name", "with wipeOnce it names a file: letters, digits, dots, dashes, underscores", "%q can't name a file", d.Name)
+		}
 		k.selector(at+".select", d.Select)
 		k.absolute(at+".mountPath", d.MountPath)
 		if d.MountPath == "/" || slices.Contains([]string{"/etc", "/usr", "/boot", "/dev", "/proc", "/sys", "/run"}, d.MountPath) {

@@ -19,6 +19,8 @@ func TestDisksAreSelectedInExactlyOneWayThatCanBe(t *testing.T) {
 		_, err := load(t, smallest+"  disks: [{name: a, mountPath: /a, select: "+c.sel+"}]\n")
 		require.ErrorContains(t, err, c.want, c.sel)
 	}
+	_, err := load(t, smallest+"  disks: [{name: a/b, mountPath: /a, wipeOnce: true, select: {label: a}}]\n")
+	require.ErrorContains(t, err, `"a/b" can't name a file`)
 	for _, sel := range []string{"{scsiUnit: 0}", "{scsiUnit: 64}", "{diskUUID: 6000C29d-1f24-7b0c-9a36-5d2e8f4b1c70}", "{diskUUID: 6000C29D 1F247B0C 9A365D2E 8F4B1C70}"} {
 		_, err := load(t, smallest+"  disks: [{name: a, mountPath: /a, select: "+sel+"}]\n")
 		require.NoError(t, err, sel)

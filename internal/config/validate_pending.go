@@ -1,7 +1,5 @@
 package config
 
-import "fmt"
-
 // notYet refuses settings that this version reads and doesn't carry out: a host
 // that ignores a part of its configuration isn't as asked.
 func (k *checker) notYet(s *Spec) {
@@ -15,10 +13,6 @@ func (k *checker) notYet(s *Spec) {
 	no("spec.mounts", len(s.Mounts) > 0)
 	no("spec.network.configure", s.Network.Configure)
 	no("spec.network.interfaces", len(s.Network.Interfaces) > 0)
-	for i, d := range s.Disks {
-		at := fmt.Sprintf("spec.disks[%d]", i)
-		no(at+".wipeOnce", d.WipeOnce)
-	}
 	if len(s.Users) > 0 {
 		k.warnings = append(k.warnings, "spec.users: this version only renders users into boot artefacts (nodeagent render --users); nodeagent up creates none")
 	}

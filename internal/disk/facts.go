@@ -28,6 +28,9 @@ type Facts struct {
 	Fstab     host.Text            `json:"fstab"`
 	Files     map[string]host.Text `json:"files,omitempty"` // our units and drop-ins, by path
 	Units     map[string]host.Unit `json:"units,omitempty"` // nil when systemd can't be asked
+	// Emptied is the disks that were emptied once on this system disk, by name.
+	Emptied map[string]bool `json:"emptied,omitempty"`
+	Joined  bool            `json:"joined,omitempty"` // the host belongs to a cluster
 	// Unfinished is the formats that the journal holds an intent for, but not
 	// that they were done; by change id.
 	Unfinished map[string]change.MakeFilesystem `json:"unfinished,omitempty"`

@@ -47,6 +47,9 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 	if err := f.readDevices(ctx, v, spec.Disks); err != nil {
 		return f, err
 	}
+	if err := f.readEmptied(v, spec.Disks); err != nil {
+		return f, err
+	}
 	for _, d := range spec.Disks {
 		_, mounted := f.mountAt(d.MountPath)
 		t, err := observeTarget(v, d.MountPath, mounted)

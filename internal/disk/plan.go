@@ -37,6 +37,10 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 		if err == nil {
 			err = inTheWay(d, c, f, &warn)
 		}
+		var wipe *change.EmptyFilesystem
+		if err == nil && f.Observed {
+			wipe, err = empty(d, c, f)
+		}
 		p.Warnings = append(p.Warnings, warn...)
 		if err != nil {
 			p.Blocked = append(p.Blocked, err)
@@ -58,6 +62,9 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 				mounts = append(mounts, stop)
 			}
 			mounts = append(mounts, mount(d, c, f, foreign, changed)...)
+			if wipe != nil {
+				mounts = append(mounts, *wipe)
+			}
 		}
 	}
 	p.Changes = append(formats, files...)

@@ -65,6 +65,8 @@ func (l *Linux) apply(ctx context.Context, c change.Change, progress func(string
 		return l.applyMakeFilesystem(ctx, c, progress)
 	case change.Mount:
 		return l.applyMount(ctx, c, progress)
+	case change.EmptyFilesystem:
+		return l.applyEmptyFilesystem(ctx, c, progress)
 	case change.Relabel:
 		return l.applyRelabel(ctx, c, progress)
 	case change.AllowPorts:

@@ -26,6 +26,11 @@ func (k Linked) MakeFilesystem(ctx context.Context, c change.MakeFilesystem) err
 	return k.makeFilesystem(ctx, linkDir(k.Dir), c, func(string) {})
 }
 
+// EmptyFilesystem is how that change is applied.
+func (k Linked) EmptyFilesystem(c change.EmptyFilesystem) error {
+	return k.emptyFilesystem(linkDir(k.Dir), c, func(string) {})
+}
+
 // WaitLabel and VerifyMount are parts of applying that need no systemd.
 func (k Linked) WaitLabel(ctx context.Context, label, device string, limit time.Duration) error {
 	return k.waitLabel(ctx, linkDir(k.Dir).label(label), device, limit)

@@ -382,7 +382,7 @@ func (p *planner) undo(d Deed) verdict {
 		return p.undoUnit(d, c.Unit)
 	case change.SetSysctl:
 		return p.undoSysctl(d, c)
-	case change.MakeFilesystem:
+	case change.MakeFilesystem, change.EmptyFilesystem:
 		return p.keepDisk(d)
 	case change.Mount:
 		return p.undoMount(d, c)
@@ -406,6 +406,8 @@ func (p *planner) keepDisk(d Deed) verdict {
 	switch c := d.Records[len(d.Records)-1].Change.(type) {
 	case change.MakeFilesystem:
 		return kept("kept: the %s filesystem %s on %s and all it holds", c.Type, c.Label, c.Device)
+	case change.EmptyFilesystem:
+		return kept("kept: the note that %s was emptied, so that it isn't emptied again", c.Target)
 	case change.Mount:
 		return kept("kept: the mount of %s; --forget-disks removes it, not its data", c.Target)
 	}

@@ -83,6 +83,13 @@ func (w *World) apply(c change.Change) error {
 		w.Sysctls[c.Key] = c.Value
 	case change.MakeFilesystem:
 		return w.format(c)
+	case change.EmptyFilesystem:
+		for p := range w.Files {
+			if strings.HasPrefix(p, c.Target+"/") {
+				delete(w.Files, p)
+			}
+		}
+		w.put(c.Marker, c.UUID+"\n")
 	case change.Mount:
 		return w.mount(c)
 	case change.Relabel:
