@@ -11,9 +11,11 @@ import (
 	"nodeagent/internal/join/ready"
 	"nodeagent/internal/join/route"
 	"nodeagent/internal/kubelet"
+	"nodeagent/internal/prereq/clock"
 	"nodeagent/internal/prereq/files"
 	"nodeagent/internal/prereq/identity"
 	"nodeagent/internal/prereq/kernel"
+	"nodeagent/internal/prereq/mounts"
 	"nodeagent/internal/prereq/packages"
 	"nodeagent/internal/prereq/preflight"
 	"nodeagent/internal/prereq/runtime"
@@ -23,15 +25,18 @@ import (
 )
 
 // steps is what a run does, top to bottom. There is no dependency graph: the
-// order is the argument. Disks come before what is written on them, the
-// firewall before what listens, and the token last.
+// order is the argument. The clock comes before what is fetched over TLS and
+// before files whose age is compared with a daemon's, disks before what is
+// written on them, the firewall before what listens, and the token last.
 var steps = []run.Step{
 	run.NewStep("preflight", preflight.Observe, preflight.Plan),
 	run.NewStep("identity", identity.Observe, identity.Plan),
+	run.NewStep("time", clock.Observe, clock.Plan),
 	run.NewStep("trust", trust.Observe, trust.Plan),
 	run.NewStep("packages", packages.Observe, packages.Plan),
 	run.NewStep("swap", swap.Observe, swap.Plan),
 	run.NewStep("disks", disk.Observe, disk.Plan),
+	run.NewStep("mounts", mounts.Observe, mounts.Plan),
 	run.NewStep("files", files.Observe, files.Plan),
 	run.NewStep("kernel", kernel.Observe, kernel.Plan),
 	run.NewStep("firewall", firewall.Observe, firewall.Plan),

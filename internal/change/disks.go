@@ -26,23 +26,29 @@ func (c MakeFilesystem) Summary() string {
 func (c MakeFilesystem) Diff() string { return "uuid " + c.UUID }
 func (c MakeFilesystem) Class() Class { return Destructive }
 
-// Mount mounts a filesystem by label through a systemd mount unit: one that
-// nodeagent owns (already written by a WriteFile of the same plan) or one that
-// systemd made of an fstab entry.
+// Mount mounts a filesystem by label, or what is no data disk by its source,
+// through a systemd mount unit: one that nodeagent owns (already written by a
+// WriteFile of the same plan) or one that systemd made of an fstab entry.
 type Mount struct {
 	Unit   string `json:"unit"` // var-lib-kubelet.mount
-	Label  string `json:"label"`
-	UUID   string `json:"uuid,omitempty"` // checked when known
+	Label  string `json:"label,omitempty"`
+	Source string `json:"source,omitempty"` // instead of a label: server:/export, tmpfs, a directory
+	UUID   string `json:"uuid,omitempty"`   // checked when known
 	Target string `json:"target"`
 	Type   string `json:"type"`
 	// Foreign is set when the unit isn't ours: it is started, not enabled.
 	Foreign bool `json:"foreign,omitempty"`
 }
 
-func (c Mount) ID() string      { return "mount:" + c.Target }
-func (c Mount) Summary() string { return fmt.Sprintf("mount LABEL=%s on %s", c.Label, c.Target) }
-func (c Mount) Diff() string    { return "" }
-func (c Mount) Class() Class    { return Additive }
+func (c Mount) ID() string { return "mount:" + c.Target }
+func (c Mount) Summary() string {
+	if c.Source != "" {
+		return fmt.Sprintf("mount %s on %s (%s)", c.Source, c.Target, c.Type)
+	}
+	return fmt.Sprintf("mount LABEL=%s on %s", c.Label, c.Target)
+}
+func (c Mount) Diff() string { return "" }
+func (c Mount) Class() Class { return Additive }
 
 // Relabel gives a filesystem that has no SELinux labels those of the policy,
 // below a path. One that has labels is left alone: containers' own live in it.

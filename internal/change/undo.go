@@ -105,13 +105,19 @@ func (c ClosePorts) Class() Class { return Reversible }
 type Unmount struct {
 	Unit   string   `json:"unit"`
 	Target string   `json:"target"`
-	Dirs   []string `json:"dirs,omitempty"` // made for the mount: removed when empty; deepest last
+	Dirs   []string `json:"dirs,omitempty"`   // made for the mount: removed when empty; deepest last
+	Source string   `json:"source,omitempty"` // of a mount that is no data disk
 }
 
-func (c Unmount) ID() string      { return "unmount:" + c.Target }
-func (c Unmount) Summary() string { return "unmount " + c.Target + "; the data on it stays" }
-func (c Unmount) Diff() string    { return "" }
-func (c Unmount) Class() Class    { return Reversible }
+func (c Unmount) ID() string { return "unmount:" + c.Target }
+func (c Unmount) Summary() string {
+	if c.Source != "" {
+		return "unmount " + c.Source + " from " + c.Target
+	}
+	return "unmount " + c.Target + "; the data on it stays"
+}
+func (c Unmount) Diff() string { return "" }
+func (c Unmount) Class() Class { return Reversible }
 
 // StopPods stops and removes what runs in the runtime as pods.
 type StopPods struct {

@@ -62,6 +62,9 @@ func (d *decoder) validate(c *NodeConfig) []string {
 	k.kubelet(s)
 	k.files(s)
 	k.caTrust(s)
+	k.mounts(s)
+	k.time(s)
+	k.proxy(s)
 	k.join(s)
 	k.notYet(s)
 	return k.warnings

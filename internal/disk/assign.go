@@ -121,8 +121,8 @@ func pickBlank(d config.Disk, f Facts, taken map[string]string) (host.BlockDevic
 	if d.Keep {
 		return host.BlockDevice{}, fail.New(fail.Step, "attach the disk that holds it; with keep: true nothing is formatted", "disk %s: no device is labelled %s", d.Name, d.Filesystem.Label)
 	}
-	unit := unitDir + "/" + mountUnit(d.MountPath)
-	if ours(f.Files[unit]) {
+	unit := unitDir + "/" + MountUnit(d.MountPath)
+	if Ours(f.Files[unit]) {
 		// Its disk is missing, not new. Another one in its place would come up
 		// empty, and both would have the label when the first returns.
 		return host.BlockDevice{}, fail.New(fail.Safety, "attach it; or remove "+unit+" to let a blank disk take its place", "disk %s was set up on this host before, but no device is labelled %s now", d.Name, d.Filesystem.Label)

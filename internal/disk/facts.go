@@ -52,8 +52,8 @@ type Target struct {
 
 const unitDir = "/etc/systemd/system"
 
-// mountUnit is the name of the mount unit of a path: systemd.mount(5).
-func mountUnit(path string) string { return unit.UnitNamePathEscape(path) + ".mount" }
+// MountUnit is the name of the mount unit of a path: systemd.mount(5).
+func MountUnit(path string) string { return unit.UnitNamePathEscape(path) + ".mount" }
 
 // dropIn is where a service learns which mounts it needs.
 func dropIn(service string) string {

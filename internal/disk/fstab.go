@@ -10,8 +10,8 @@ import (
 	"nodeagent/internal/host"
 )
 
-// fstabEntry is a line of /etc/fstab that mounts something.
-type fstabEntry struct {
+// FstabEntry is a line of /etc/fstab that mounts something.
+type FstabEntry struct {
 	Line    int    // from 1
 	Text    string // the line without its end
 	Source  string
@@ -20,11 +20,11 @@ type fstabEntry struct {
 	Options []string
 }
 
-// parseFstab reads fstab(5): three to six fields apart by blanks or tabs,
+// ParseFstab reads fstab(5): three to six fields apart by blanks or tabs,
 // comments, \040 for a blank. Lines that are none of this are skipped, as
 // mount(8) does.
-func parseFstab(text string) []fstabEntry {
-	var out []fstabEntry
+func ParseFstab(text string) []FstabEntry {
+	var out []FstabEntry
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
@@ -33,7 +33,7 @@ func parseFstab(text string) []fstabEntry {
 		if len(f) < 3 || strings.HasPrefix(f[0], "#") {
 			continue
 		}
-		e := fstabEntry{Line: n, Text: line, Source: host.DecodeOctal(f[0]), Target: host.DecodeOctal(f[1]), Type: f[2]}
+		e := FstabEntry{Line: n, Text: line, Source: host.DecodeOctal(f[0]), Target: host.DecodeOctal(f[1]), Type: f[2]}
 		if strings.HasPrefix(e.Target, "/") {
 			e.Target = filepath.Clean(e.Target)
 		}

@@ -52,7 +52,7 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 	}
 	for _, d := range spec.Disks {
 		_, mounted := f.mountAt(d.MountPath)
-		t, err := observeTarget(v, d.MountPath, mounted)
+		t, err := ObserveTarget(v, d.MountPath, mounted)
 		if err != nil {
 			return f, err
 		}
@@ -74,8 +74,8 @@ func (f *Facts) readFiles(ctx context.Context, v host.View, disks []config.Disk)
 		paths = append(paths, dropIn(s))
 	}
 	for _, d := range disks {
-		units = append(units, mountUnit(d.MountPath))
-		paths = append(paths, unitDir+"/"+mountUnit(d.MountPath))
+		units = append(units, MountUnit(d.MountPath))
+		paths = append(paths, unitDir+"/"+MountUnit(d.MountPath))
 	}
 	for _, p := range paths {
 		if f.Files[p], err = host.ReadText(v, p); err != nil {
@@ -181,9 +181,9 @@ func (f *Facts) readJournal(v host.View) error {
 // manyFiles ends the counting.
 const manyFiles = 1000
 
-// observeTarget looks at a mount point: links on the way to it, and files that
+// ObserveTarget looks at a mount point: links on the way to it, and files that
 // a mount would hide.
-func observeTarget(v host.View, path string, mounted bool) (Target, error) {
+func ObserveTarget(v host.View, path string, mounted bool) (Target, error) {
 	var t Target
 	for at := path; at != "/" && at != "."; at = filepath.Dir(at) {
 		info, err := v.Stat(at)

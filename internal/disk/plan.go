@@ -51,7 +51,7 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 		}
 		changed := false
 		if !foreign {
-			path := unitDir + "/" + mountUnit(d.MountPath)
+			path := unitDir + "/" + MountUnit(d.MountPath)
 			if w, ok := f.Files[path].Write(path, "0644", "root:root", unitText(d), "write the mount unit of "+d.MountPath); ok {
 				files = append(files, w)
 				changed = true
@@ -93,7 +93,7 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 // mount plans the mount itself and what must follow it.
 func mount(d config.Disk, c choice, f Facts, foreign, changed bool) []change.Change {
 	var out []change.Change
-	name := mountUnit(d.MountPath)
+	name := MountUnit(d.MountPath)
 	state, known := f.Units[name]
 	mounted := f.mounted(d, c.device)
 	settled := !known || foreign || state.LoadState == "loaded" && state.UnitFileState == "enabled" && !state.NeedsReload
@@ -120,8 +120,8 @@ func foreignMount(d config.Disk, c choice, f Facts) (adopt bool, warnings []stri
 	refuse := func(where, what string) error {
 		return fail.New(fail.Safety, "remove it if it isn't wanted any more, or describe its device in the configuration", "disk %s: %s already mounts something else on %s: %s", d.Name, where, d.MountPath, what)
 	}
-	var entries []fstabEntry
-	for _, e := range parseFstab(f.Fstab.Content) {
+	var entries []FstabEntry
+	for _, e := range ParseFstab(f.Fstab.Content) {
 		if e.Target == d.MountPath && e.Type != "swap" {
 			entries = append(entries, e)
 		}
@@ -144,8 +144,8 @@ func foreignMount(d config.Disk, c choice, f Facts) (adopt bool, warnings []stri
 		}
 		return true, warnings, nil
 	}
-	path := unitDir + "/" + mountUnit(d.MountPath)
-	if u := f.Files[path]; u.Exists && !ours(u) {
+	path := unitDir + "/" + MountUnit(d.MountPath)
+	if u := f.Files[path]; u.Exists && !Ours(u) {
 		what, kind := unitSetting(u.Content, "What"), unitSetting(u.Content, "Type")
 		same, _ := means(what, d, c.device, made)
 		if !same && f.Observed || kind != "" && kind != "auto" && kind != d.Filesystem.Type {
@@ -156,7 +156,7 @@ func foreignMount(d config.Disk, c choice, f Facts) (adopt bool, warnings []stri
 	return false, nil, nil
 }
 
-func (e fstabEntry) has(option string) bool { return slices.Contains(e.Options, option) }
+func (e FstabEntry) has(option string) bool { return slices.Contains(e.Options, option) }
 
 // precious are directories whose content must not vanish under a mount.
 var precious = []string{"/var/lib/kubelet", "/var/lib/containerd", "/var/lib/nodeagent", "/var/lib/rpm", "/usr/lib/sysimage", "/home", "/root", "/etc", "/opt"}

@@ -385,7 +385,7 @@ func TestOnlyContainerdsOwnIndexCountsForNothing(t *testing.T) {
 	} {
 		w := hosttest.Rocky9()
 		w.Files[root+path] = hosttest.File{Content: "x"}
-		target, err := observeTarget(w, "/var/lib/containerd", false)
+		target, err := ObserveTarget(w, "/var/lib/containerd", false)
 		require.NoError(t, err)
 		want := Target{Files: 1, Samples: []string{root + path}}
 		if own {

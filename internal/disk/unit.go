@@ -11,11 +11,11 @@ import (
 	"nodeagent/internal/host"
 )
 
-// header marks the files that are ours as a whole.
-const header = "# Written by nodeagent from its configuration; changes made here are lost.\n"
+// Header marks the files that are ours as a whole.
+const Header = "# Written by nodeagent from its configuration; changes made here are lost.\n"
 
-// ours tells whether nodeagent wrote a file.
-func ours(t host.Text) bool { return t.Exists && strings.HasPrefix(t.Content, header) }
+// Ours tells whether nodeagent wrote a file.
+func Ours(t host.Text) bool { return t.Exists && strings.HasPrefix(t.Content, Header) }
 
 // unitText is the mount unit of a disk (systemd.mount(5)).
 //
@@ -28,46 +28,46 @@ func unitText(d config.Disk) string {
 	what := "/dev/disk/by-label/" + label.Link(d.Filesystem.Label)
 	var b strings.Builder
 	line := func(parts ...string) { b.WriteString(strings.Join(parts, "") + "\n") }
-	b.WriteString(header)
+	b.WriteString(Header)
 	line("[Unit]")
-	line("Description=Data disk ", specifiers(d.Name))
+	line("Description=Data disk ", Specifiers(d.Name))
 	if !slices.Contains(d.MountOptions, "nofail") {
 		line("Before=local-fs.target")
 	}
 	if d.Filesystem.Type == "ext4" {
 		// xfs has nothing to check before a mount: fsck.xfs(8).
-		fsck := "systemd-fsck@" + specifiers(unit.UnitNamePathEscape(what)) + ".service"
+		fsck := "systemd-fsck@" + Specifiers(unit.UnitNamePathEscape(what)) + ".service"
 		line("Requires=", fsck)
 		line("After=", fsck)
 	}
 	line("\n[Mount]")
-	line("What=", specifiers(what))
-	line("Where=", specifiers(d.MountPath))
+	line("What=", Specifiers(what))
+	line("Where=", Specifiers(d.MountPath))
 	line("Type=", d.Filesystem.Type)
 	if len(d.MountOptions) > 0 {
-		line("Options=", specifiers(strings.Join(d.MountOptions, ",")))
+		line("Options=", Specifiers(strings.Join(d.MountOptions, ",")))
 	}
 	line("\n[Install]")
 	line("WantedBy=local-fs.target")
 	return b.String()
 }
 
-// specifiers keeps a percent sign from being one: systemd.unit(5).
-func specifiers(s string) string { return strings.ReplaceAll(s, "%", "%%") }
+// Specifiers keeps a percent sign from being one: systemd.unit(5).
+func Specifiers(s string) string { return strings.ReplaceAll(s, "%", "%%") }
 
 // dropInText keeps a service from starting without its mounts, and stops it
 // when one of them goes.
 func dropInText(paths []string) string {
 	var b strings.Builder
-	b.WriteString(header + "[Unit]\n")
+	b.WriteString(Header + "[Unit]\n")
 	for _, p := range paths {
-		b.WriteString("RequiresMountsFor=" + quoted(specifiers(p)) + "\n")
+		b.WriteString("RequiresMountsFor=" + Quoted(Specifiers(p)) + "\n")
 	}
 	return b.String()
 }
 
-// quoted protects a path in a list: systemd.syntax(7).
-func quoted(s string) string {
+// Quoted protects a path in a list: systemd.syntax(7).
+func Quoted(s string) string {
 	if !strings.ContainsAny(s, " \t\"'\\") {
 		return s
 	}

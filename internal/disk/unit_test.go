@@ -12,7 +12,7 @@ import (
 func TestTheMountUnitOfAnXFSDisk(t *testing.T) {
 	d := kubeletDisk(anyBlank())
 	d.MountOptions = []string{"noatime", "logbsize=256k"}
-	require.Equal(t, header+`[Unit]
+	require.Equal(t, Header+`[Unit]
 Description=Data disk kubelet
 Before=local-fs.target
 
@@ -29,7 +29,7 @@ WantedBy=local-fs.target
 
 func TestTheMountUnitOfAnExt4DiskIsCheckedBeforeAndEscapesWhatIsSpecial(t *testing.T) {
 	d := config.Disk{Name: "50%", Filesystem: config.Filesystem{Type: "ext4", Label: "my-data"}, MountPath: "/srv/50%"}
-	require.Equal(t, header+`[Unit]
+	require.Equal(t, Header+`[Unit]
 Description=Data disk 50%%
 Before=local-fs.target
 Requires=systemd-fsck@dev-disk-by\x2dlabel-my\x2ddata.service
@@ -43,7 +43,7 @@ Type=ext4
 [Install]
 WantedBy=local-fs.target
 `, unitText(d))
-	require.Equal(t, `srv-50\x25.mount`, mountUnit(d.MountPath))
+	require.Equal(t, `srv-50\x25.mount`, MountUnit(d.MountPath))
 }
 
 func TestKubeletNeedsEveryDiskAndContainerdThoseOfItsData(t *testing.T) {
@@ -53,13 +53,13 @@ func TestKubeletNeedsEveryDiskAndContainerdThoseOfItsData(t *testing.T) {
 	}
 	require.Equal(t, []string{"/data", "/var", "/var/lib/kubelet", "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs"}, needs("kubelet.service", disks))
 	require.Equal(t, []string{"/var", "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs"}, needs("containerd.service", disks))
-	require.Equal(t, header+"[Unit]\nRequiresMountsFor=/data\nRequiresMountsFor=\"/a b\"\n", dropInText([]string{"/data", "/a b"}))
+	require.Equal(t, Header+"[Unit]\nRequiresMountsFor=/data\nRequiresMountsFor=\"/a b\"\n", dropInText([]string{"/data", "/a b"}))
 }
 
 func TestAUnitIsOursByItsFirstLine(t *testing.T) {
-	require.True(t, ours(host.Text{Exists: true, Content: unitText(kubeletDisk(anyBlank()))}))
-	require.False(t, ours(host.Text{Exists: true, Content: "[Mount]\n"}))
-	require.False(t, ours(host.Text{}))
+	require.True(t, Ours(host.Text{Exists: true, Content: unitText(kubeletDisk(anyBlank()))}))
+	require.False(t, Ours(host.Text{Exists: true, Content: "[Mount]\n"}))
+	require.False(t, Ours(host.Text{}))
 }
 
 func TestTheUUIDDependsOnHostDiskAndPathAlone(t *testing.T) {

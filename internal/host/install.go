@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -235,18 +234,4 @@ func (i *installer) verify(ctx context.Context) error {
 	// leave an installed package with empty programs.
 	unix.Sync()
 	return nil
-}
-
-// proxies are the proxy settings of this process, which package managers
-// honour too. Passwords in them stay in the environment.
-func proxies() []string {
-	var out []string
-	for _, name := range []string{"http_proxy", "https_proxy", "no_proxy", "all_proxy"} {
-		for _, n := range []string{name, strings.ToUpper(name)} {
-			if v := os.Getenv(n); v != "" && n != "HTTP_PROXY" { // which curl ignores, as a CGI server may set it
-				out = append(out, n+"="+v)
-			}
-		}
-	}
-	return out
 }

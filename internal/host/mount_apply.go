@@ -16,8 +16,12 @@ import (
 )
 
 // applyMount enables the mount unit, loads and starts it, then looks in
-// mountinfo whether the right device is there.
+// mountinfo whether the right device is there. What has no device is looked at
+// by the step that asked for it.
 func (l *Linux) applyMount(ctx context.Context, c change.Mount, progress func(string)) error {
+	if c.Source != "" {
+		return l.startMount(ctx, c, progress)
+	}
 	device, err := filepath.EvalSymlinks(diskLinks.label(c.Label))
 	if err != nil {
 		// Most often just not there yet: the device has been formatted a moment
@@ -29,6 +33,14 @@ func (l *Linux) applyMount(ctx context.Context, c change.Mount, progress func(st
 			return fail.Wrap(fail.Step, err, "see whether it is attached and what udev made of it: lsblk -f; udevadm info DEVICE", "there is no device labelled %s", c.Label)
 		}
 	}
+	if err := l.startMount(ctx, c, progress); err != nil {
+		return err
+	}
+	return l.verifyMount(c, device)
+}
+
+// startMount enables a mount unit and starts it.
+func (l *Linux) startMount(ctx context.Context, c change.Mount, progress func(string)) error {
 	m, err := l.manager(ctx)
 	if err != nil {
 		return err
@@ -51,7 +63,7 @@ func (l *Linux) applyMount(ctx context.Context, c change.Mount, progress func(st
 		}
 		return fail.Wrap(fail.Step, err, "see: journalctl -u "+c.Unit, "%s could not be mounted%s", c.Target, why)
 	}
-	return l.verifyMount(c, device)
+	return nil
 }
 
 // verifyMount compares what is mounted with what was asked: device, type and

@@ -427,7 +427,7 @@ func (p *planner) undoMount(d Deed, c change.Mount) verdict {
 		dirs = d.made()
 	}
 	if mounted || p.f.Units[c.Unit].UnitFileState == "enabled" || len(dirs) > 0 {
-		v.add(0, change.Unmount{Unit: c.Unit, Target: c.Target, Dirs: dirs})
+		v.add(0, change.Unmount{Unit: c.Unit, Target: c.Target, Dirs: dirs, Source: c.Source})
 	}
 	return v
 }

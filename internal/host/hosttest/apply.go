@@ -51,6 +51,8 @@ func (w *World) apply(c change.Change) error {
 		w.put("/etc/hostname", c.Name+"\n")
 	case change.UpdateTrust:
 		w.updateTrust(c)
+	case change.WaitClock:
+		return w.waitClock(c)
 	case change.ProbeRepository:
 	case change.ImportKeys:
 		return w.importKeys(c)
@@ -209,6 +211,7 @@ func (w *World) setUnit(c change.SetUnit) error {
 	if c.Start || c.Restart {
 		u.ActiveState = "active"
 		u.StartedAt = w.now()
+		w.Synced = w.Synced && !slices.Contains(clients, c.Unit)
 	}
 	if c.Disable {
 		w.swapOff(func(s Swap) bool { return s.Unit == c.Unit })
@@ -246,12 +249,16 @@ func (w *World) format(c change.MakeFilesystem) error {
 }
 
 func (w *World) mount(c change.Mount) error {
-	d := w.disk("/dev/disk/by-label/" + c.Label)
-	if d == nil {
-		return fail.New(fail.Step, "", "no device has label %s", c.Label)
+	m := w.shown(c.Source, c.Target, c.Type)
+	if c.Source == "" {
+		d := w.disk("/dev/disk/by-label/" + c.Label)
+		if d == nil {
+			return fail.New(fail.Step, "", "no device has label %s", c.Label)
+		}
+		m = host.Mount{Source: d.Path, Target: c.Target, Type: c.Type, Root: "/"}
 	}
 	if !slices.ContainsFunc(w.MountTable, func(m host.Mount) bool { return m.Target == c.Target }) {
-		w.MountTable = append(w.MountTable, host.Mount{Source: d.Path, Target: c.Target, Type: c.Type, Root: "/"})
+		w.MountTable = append(w.MountTable, m)
 	}
 	if u, ok := w.UnitStates[c.Unit]; ok {
 		u.ActiveState, u.UnitFileState = "active", "enabled"

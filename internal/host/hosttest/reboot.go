@@ -31,6 +31,7 @@ func (w *World) stock() *World {
 func (w *World) Reboot() {
 	w.Restart()
 	w.Sys.Now = w.Sys.Now.Add(time.Minute)
+	w.Synced = false
 	for p := range w.Files {
 		if strings.HasPrefix(p, "/run/") && !strings.HasPrefix(p, "/run/systemd/") {
 			delete(w.Files, p)
@@ -128,10 +129,32 @@ func (w *World) bootMounts() {
 				set[k] = v
 			}
 		}
-		if d := w.disk(set["What"]); strings.HasSuffix(name, ".mount") && w.UnitStates[name].ActiveState == "active" && d != nil {
+		if !strings.HasSuffix(name, ".mount") || w.UnitStates[name].ActiveState != "active" {
+			continue
+		}
+		if d := w.disk(set["What"]); d != nil {
 			w.MountTable = append(w.MountTable, host.Mount{Source: d.Path, Target: set["Where"], Type: set["Type"], Root: "/"})
+		} else if !strings.HasPrefix(set["What"], "/dev/") {
+			w.MountTable = append(w.MountTable, w.shown(set["What"], set["Where"], set["Type"]))
 		}
 	}
+}
+
+// shown is how mountinfo shows a mount that is no data disk: a bind mount as a
+// part of what it was bound from.
+func (w *World) shown(what, where, kind string) host.Mount {
+	m := host.Mount{Source: what, Target: where, Type: kind, Root: "/"}
+	if kind != "none" {
+		return m
+	}
+	longest := 0
+	for _, on := range w.MountTable {
+		if rest, ok := strings.CutPrefix(what, strings.TrimSuffix(on.Target, "/")); ok && len(on.Target) > longest && (rest == "" || rest[0] == '/') {
+			m, longest = on, len(on.Target)
+			m.Target, m.Root = where, path.Join("/", on.Root, rest)
+		}
+	}
+	return m
 }
 
 // bootSwap turns on what fstab and enabled units name.
