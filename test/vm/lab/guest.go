@@ -149,7 +149,7 @@ func (g *Guest) qemuArgs() []string {
 		"-qmp", "unix:" + g.qmpSocket() + ",server=on,wait=off",
 		"-device", "virtio-rng-pci",
 		"-netdev", "tap,id=net0,ifname=" + g.tap + ",script=no,downscript=no",
-		"-device", "virtio-net-pci,netdev=net0,addr=0x10,mac=" + g.mac + ",romfile=" + g.netROM(),
+		"-device", "virtio-net-pci,netdev=net0,addr=0x10,mac=" + g.mac + g.netROM(),
 		"-fsdev", "local,id=seed,security_model=none,readonly=on,path=" + filepath.Join(g.dir, "seed"),
 		"-device", "virtio-9p-pci,fsdev=seed,mount_tag=labseed,addr=0x11",
 		"-drive", "if=none,id=root,format=qcow2,cache=" + g.cache() + ",file=" + g.systemImage(),
@@ -173,12 +173,13 @@ func (g *Guest) qemuArgs() []string {
 	return append(args, g.scsiArgs()...)
 }
 
-// netROM is the card's iPXE, or none.
+// netROM leaves the card the iPXE that qemu gives it, or takes it away. The BIOS
+// runs only the ROM that holds both kinds of firmware, which is qemu's default.
 func (g *Guest) netROM() string {
 	if g.NetBoot {
-		return "pxe-virtio.rom,bootindex=1"
+		return ",bootindex=1"
 	}
-	return ""
+	return ",romfile="
 }
 
 func (g *Guest) cache() string {
