@@ -115,6 +115,8 @@ func (i *installer) try(ctx context.Context) (done bool, err error) {
 		i.network++
 		i.progress(d.Sentence() + "; trying again")
 		return false, i.sleep(ctx)
+	case d.Kind == diagnose.Network && len(d.Packages) > 0: // another repository may not be needed
+		return false, i.without(d)
 	case d.Kind == diagnose.Signature && !d.Unsigned && len(i.c.Keys) > 0 && !i.renewed:
 		i.renewed = true
 		i.progress(d.Sentence() + "; fetching the signing keys anew")
