@@ -23,6 +23,9 @@ type Guest struct {
 	LateLease bool
 	// NetBoot lets the network card's iPXE ask DHCP what to boot.
 	NetBoot bool
+	// Clock is what the machine's clock says at power-on, such as
+	// 2036-12-07T00:00:00 (UTC); empty: the time.
+	Clock string
 	// Durable makes the system disk keep what the guest has flushed, and only
 	// that for sure, when the current is cut; it is slower. Data disks always do.
 	Durable bool
@@ -35,6 +38,7 @@ type Guest struct {
 	seed    []File
 	scsi    []*SCSIDisk
 	boots   int
+	drops   int
 	process *process
 	master  *process // the shared ssh connection of this boot
 }
@@ -155,6 +159,9 @@ func (g *Guest) qemuArgs() []string {
 		"-drive", "if=none,id=root,format=qcow2,cache=" + g.cache() + ",file=" + g.systemImage(),
 		"-device", "virtio-blk-pci,drive=root,addr=0x12",
 	})
+	if g.Clock != "" {
+		args = append(args, "-rtc", "base="+g.Clock)
+	}
 	if !g.NetBoot {
 		args = append(args, "-kernel", g.lab.Assets.Vmlinuz, "-initrd", g.lab.Assets.Initrd, "-append", g.KernelArguments())
 	}

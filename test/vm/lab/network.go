@@ -166,6 +166,18 @@ func (g *Guest) LeaseAfterFirstAsk(ctx context.Context, delay time.Duration) err
 	}
 }
 
+// Drop loses what the guest sends to a port of the lab machine, such as
+// "udp dport 53", until the returned function is called.
+func (g *Guest) Drop(ctx context.Context, what string) (lift func() error, err error) {
+	g.drops++
+	table := fmt.Sprintf("drop-%s-%d", g.Name, g.drops)
+	_, err = run(ctx, "nft", fmt.Sprintf("table inet %[1]s { chain input { type filter hook input priority 0; ip saddr %[2]s %[3]s drop; }; }", table, g.Addr, what))
+	return func() error {
+		_, err := run(context.WithoutCancel(ctx), "nft", "delete table inet "+table)
+		return err
+	}, err
+}
+
 // DialFromLAN connects to an address the way another host of the LAN does.
 func DialFromLAN(ctx context.Context, addr string) (net.Conn, error) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(neighbourAddr)}, Timeout: 3 * time.Second}
