@@ -116,6 +116,7 @@ func (a *app) render(cmd *cobra.Command, r *renderer, artefact func(boot.Options
 			return err
 		}
 	}
+	o.Hostname = len(all) > 0 && !slices.ContainsFunc(all, func(l config.Loaded) bool { return l.Spec.Hostname == "" })
 	for _, l := range all {
 		for _, m := range l.Spec.NeededFiles() {
 			if !slices.Contains(o.Missing, m) {

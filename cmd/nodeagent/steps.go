@@ -22,6 +22,7 @@ import (
 	"nodeagent/internal/prereq/runtime"
 	"nodeagent/internal/prereq/swap"
 	"nodeagent/internal/prereq/trust"
+	"nodeagent/internal/prereq/users"
 	"nodeagent/internal/run"
 )
 
@@ -35,6 +36,7 @@ var steps = []run.Step{
 	run.NewStep("network", network.Observe, network.Plan),
 	run.NewStep("time", clock.Observe, clock.Plan),
 	run.NewStep("trust", trust.Observe, trust.Plan),
+	run.NewStep("users", users.Observe, users.Plan),
 	run.NewStep("packages", packages.Observe, packages.Plan),
 	run.NewStep("swap", swap.Observe, swap.Plan),
 	run.NewStep("disks", disk.Observe, disk.Plan),

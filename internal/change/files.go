@@ -14,6 +14,7 @@ type WriteFile struct {
 	Content string `json:"content,omitempty"`
 	Reload  string `json:"reload,omitempty"` // unit that reads the file again when told to; it isn't restarted
 	Secret  bool   `json:"secret,omitempty"` // content stays out of plans, logs and journal
+	Check   string `json:"check,omitempty"`  // program that must accept the content before it is written, when the host has it: visudo
 	Before  *Saved `json:"before,omitempty"` // nil when the file did not exist
 	What    string `json:"-"`                // summary; "write PATH" when empty
 }

@@ -14,6 +14,11 @@ var kinds = map[string]func(json.RawMessage) (Change, error){
 	"SetInterface":    as[SetInterface],
 	"UpdateTrust":     as[UpdateTrust],
 	"WaitClock":       as[WaitClock],
+	"AddGroup":        as[AddGroup],
+	"AddUser":         as[AddUser],
+	"ChangeUser":      as[ChangeUser],
+	"SetPassword":     as[SetPassword],
+	"AuthorizeKeys":   as[AuthorizeKeys],
 	"ProbeRepository": as[ProbeRepository],
 	"ImportKeys":      as[ImportKeys],
 	"InstallPackages": as[InstallPackages],
@@ -36,6 +41,7 @@ var kinds = map[string]func(json.RawMessage) (Change, error){
 	"WaitReady":       as[WaitReady],
 	"RunHook":         as[RunHook],
 	"RestoreFile":     as[RestoreFile],
+	"RevokeKeys":      as[RevokeKeys],
 	"SwapOn":          as[SwapOn],
 	"UnmaskUnit":      as[UnmaskUnit],
 	"RemoveKeys":      as[RemoveKeys],
@@ -78,6 +84,11 @@ func (SetHostname) sealed()     {}
 func (SetInterface) sealed()    {}
 func (UpdateTrust) sealed()     {}
 func (WaitClock) sealed()       {}
+func (AddGroup) sealed()        {}
+func (AddUser) sealed()         {}
+func (ChangeUser) sealed()      {}
+func (SetPassword) sealed()     {}
+func (AuthorizeKeys) sealed()   {}
 func (ProbeRepository) sealed() {}
 func (ImportKeys) sealed()      {}
 func (InstallPackages) sealed() {}
@@ -100,6 +111,7 @@ func (LabelNode) sealed()       {}
 func (WaitReady) sealed()       {}
 func (RunHook) sealed()         {}
 func (RestoreFile) sealed()     {}
+func (RevokeKeys) sealed()      {}
 func (SwapOn) sealed()          {}
 func (UnmaskUnit) sealed()      {}
 func (RemoveKeys) sealed()      {}

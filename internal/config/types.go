@@ -48,7 +48,7 @@ type Spec struct {
 	Firewall   Firewall   `yaml:"firewall" doc:"Ports to open; the firewall stays on."`
 	Kubelet    Kubelet    `yaml:"kubelet" doc:"The kubelet's configuration, flags, labels and taints."`
 	Network    Network    `yaml:"network" doc:"What the interfaces are, and what is waited for before the join."`
-	Users      []User     `yaml:"users" doc:"Local users."`
+	Users      []User     `yaml:"users" doc:"Local users. Existing ones get what they lack; root can get keys and a password only."`
 	Time       Time       `yaml:"time" doc:"Where the host gets its time."`
 	Proxy      Proxy      `yaml:"proxy" doc:"The HTTP proxy of nodeagent, of the package manager and other programs that it starts, and of the runtime. kubelet gets none."`
 	CATrust    []CATrust  `yaml:"caTrust" doc:"Certificate authorities the whole host trusts."`
@@ -234,13 +234,13 @@ type User struct {
 	Name              string   `yaml:"name" doc:"Login name."`
 	Comment           string   `yaml:"comment" doc:"The full name (GECOS)."`
 	Groups            []string `yaml:"groups" doc:"Supplementary groups; those that are missing are created."`
-	PrimaryGroup      string   `yaml:"primaryGroup" doc:"The primary group; absent: one of the user's own name."`
-	Home              string   `yaml:"home" doc:"Home directory. Default /home/NAME."`
-	Shell             string   `yaml:"shell" doc:"Login shell. Default /bin/bash."`
+	PrimaryGroup      string   `yaml:"primaryGroup" doc:"The primary group of a new user; absent: one of the user's own name."`
+	Home              string   `yaml:"home" doc:"Home directory of a new user. Default /home/NAME."`
+	Shell             string   `yaml:"shell" doc:"Login shell of a new user. Default /bin/bash."`
 	SSHAuthorizedKeys []string `yaml:"sshAuthorizedKeys" doc:"Public keys that may log in. Keys of others in authorized_keys are left."`
 	Sudo              string   `yaml:"sudo" doc:"A sudoers rule without the name, such as ALL=(ALL) NOPASSWD:ALL."`
-	PasswordHash      string   `yaml:"passwordHash" doc:"A crypt(3) hash."`
-	LockPassword      *bool    `yaml:"lockPassword" doc:"No login by password. Default true, unless passwordHash is given."`
+	PasswordHash      string   `yaml:"passwordHash" doc:"A crypt(5) hash, such as openssl passwd -6 makes."`
+	LockPassword      *bool    `yaml:"lockPassword" doc:"No login by password. Default for a new user: true, unless passwordHash is given. Absent leaves an existing user's password as it is."`
 }
 
 // Time is where the host gets its time.

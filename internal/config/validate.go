@@ -62,12 +62,12 @@ func (d *decoder) validate(c *NodeConfig) []string {
 	k.kubelet(s)
 	k.files(s)
 	k.caTrust(s)
+	k.users(s)
 	k.mounts(s)
 	k.network(s)
 	k.time(s)
 	k.proxy(s)
 	k.join(s)
-	k.notYet(s)
 	return k.warnings
 }
 

@@ -49,6 +49,16 @@ func (l *Linux) apply(ctx context.Context, c change.Change, progress func(string
 		return l.applyUpdateTrust(ctx, c, progress)
 	case change.WaitClock:
 		return l.applyWaitClock(ctx, c, progress)
+	case change.AddGroup:
+		return l.applyAddGroup(ctx, c, progress)
+	case change.AddUser:
+		return l.applyAddUser(ctx, c, progress)
+	case change.ChangeUser:
+		return l.applyChangeUser(ctx, c, progress)
+	case change.SetPassword:
+		return l.applySetPassword(ctx, c, progress)
+	case change.AuthorizeKeys:
+		return l.applyAuthorizeKeys(ctx, c, progress)
 	case change.ProbeRepository:
 		return l.applyProbeRepository(ctx, c, progress)
 	case change.ImportKeys:
@@ -93,6 +103,8 @@ func (l *Linux) apply(ctx context.Context, c change.Change, progress func(string
 		return l.applyRunHook(ctx, c, progress)
 	case change.RestoreFile:
 		return l.applyRestoreFile(ctx, c, progress)
+	case change.RevokeKeys:
+		return l.applyRevokeKeys(ctx, c, progress)
 	case change.SwapOn:
 		return l.applySwapOn(ctx, c, progress)
 	case change.UnmaskUnit:

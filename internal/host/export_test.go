@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"os"
+	"testing"
 	"time"
 
 	"nodeagent/internal/change"
@@ -57,3 +58,6 @@ func MustBeZero(size int64) (out []Span) {
 func LastSaid(stdout, stderr string) string {
 	return result{stdout: []byte(stdout), stderr: []byte(stderr)}.last()
 }
+
+// InNamespaces is inNamespaces.
+func InNamespaces(t *testing.T) bool { return inNamespaces(t) }

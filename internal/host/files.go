@@ -179,6 +179,9 @@ func (l *Linux) applyWriteFile(ctx context.Context, c change.WriteFile, _ func(s
 	if err != nil {
 		return fmt.Errorf("owner %q of %s: %w", c.Owner, c.Path, err)
 	}
+	if err := l.check(ctx, c); err != nil {
+		return err
+	}
 	if c.Secret {
 		if err := l.keep(ctx, c); err != nil {
 			return fmt.Errorf("keeping %s as it is: %w", c.Path, err)
@@ -223,7 +226,7 @@ func replace(path string, own bool, data []byte, mode os.FileMode, uid, gid int)
 		func() error { return f.Chown(uid, gid) },
 		// After chown, which clears set-id bits.
 		func() error { return syscall.Fchmod(int(f.Fd()), uint32(mode)) },
-		func() error { copyLabel(filepath.Join(root.Name(), name), filepath.Join(root.Name(), tmp)); return nil },
+		func() error { copyLabel(filepath.Join(root.Name(), name), f); return nil },
 		f.Sync,
 	} {
 		if err == nil {
@@ -241,11 +244,12 @@ func replace(path string, own bool, data []byte, mode os.FileMode, uid, gid int)
 }
 
 // copyLabel gives the new file the SELinux label of the one it replaces. A
-// file that is new gets its directory's default label from the kernel.
-func copyLabel(from, to string) {
+// file that is new gets its directory's default label from the kernel. No link
+// is followed: the directory may be a user's.
+func copyLabel(from string, to *os.File) {
 	buf := make([]byte, 256)
-	if n, err := syscall.Getxattr(from, "security.selinux", buf); err == nil && n > 0 {
-		_ = syscall.Setxattr(to, "security.selinux", buf[:n], 0) // SELinux off: nothing to keep
+	if n, err := unix.Lgetxattr(from, "security.selinux", buf); err == nil && n > 0 {
+		_ = unix.Fsetxattr(int(to.Fd()), "security.selinux", buf[:n], 0) // SELinux off: nothing to keep
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 type Prior struct {
 	Missing   []string             `json:"missing,omitempty"` // directories above a file that did not exist, deepest last
 	File      *host.Text           `json:"file,omitempty"`
+	New       bool                 `json:"new,omitempty"` // a user's file of keys did not exist
 	Units     map[string]host.Unit `json:"units,omitempty"`
 	Value     string               `json:"value,omitempty"`     // of a sysctl
 	Installed map[string]string    `json:"installed,omitempty"` // packages
@@ -62,6 +63,13 @@ func (p *Prior) observe(ctx context.Context, v host.View, c change.Change) (err 
 			}
 		}
 		return p.missing(v, c.Path)
+	case change.AuthorizeKeys:
+		info, err := v.Stat(c.Path())
+		if err != nil {
+			return err
+		}
+		p.New = !info.Exists
+		return p.missing(v, c.Path())
 	case change.RunHook:
 		return p.missing(v, c.Marker)
 	case change.InstallArchive:

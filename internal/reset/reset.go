@@ -17,6 +17,7 @@ import (
 	"nodeagent/internal/prereq/pgpkey"
 	"nodeagent/internal/prereq/rpmspec"
 	"nodeagent/internal/prereq/swap/area"
+	"nodeagent/internal/prereq/users/account"
 	"nodeagent/internal/run/journal"
 )
 
@@ -47,6 +48,10 @@ type Facts struct {
 	Cluster   cluster
 	Token     credential.Left // what a join token has left
 	Joined    bool
+	accounts  map[string]bool // by database and name: it is there
+	comments  map[string]string
+	members   map[string]account.Group
+	keys      map[string]keyFacts // by file
 	// Bundle is when the bundle of trusted authorities was last made, in µs.
 	Bundle int64
 	// Modified is when the newest of the step's files was last written, in µs.
@@ -84,7 +89,7 @@ func (r *Reset) Observe(step string) func(context.Context, host.View, config.Spe
 		if err != nil {
 			return Facts{}, err
 		}
-		f := Facts{Options: r.options, files: map[string]fileFacts{}, Units: map[string]host.Unit{}, Sysctls: map[string]string{}, Installed: map[string]string{}, Archives: map[string]archive.Marker{}, areaThere: map[string]bool{}, Owners: map[string]host.NetworkOwner{}}
+		f := Facts{Options: r.options, files: map[string]fileFacts{}, Units: map[string]host.Unit{}, Sysctls: map[string]string{}, Installed: map[string]string{}, Archives: map[string]archive.Marker{}, areaThere: map[string]bool{}, accounts: map[string]bool{}, comments: map[string]string{}, members: map[string]account.Group{}, keys: map[string]keyFacts{}, Owners: map[string]host.NetworkOwner{}}
 		o := observer{ctx, v, &f}
 		for _, d := range deeds {
 			if d.Step != step {
@@ -157,6 +162,18 @@ func (o observer) deed(d Deed) (err error) {
 			var info host.FileInfo
 			info, err = o.v.Stat(c.Bundle)
 			o.f.Bundle = info.Modified
+		case change.AddGroup:
+			err = o.account("/etc/group", c.Name)
+		case change.AddUser:
+			err = o.account("/etc/passwd", c.Name)
+		case change.ChangeUser:
+			err = o.changed(c)
+		case change.SetPassword:
+			err = o.account("/etc/passwd", c.User)
+		case change.AuthorizeKeys:
+			if err = o.account("/etc/passwd", c.User); err == nil {
+				err = o.authorized(d, c)
+			}
 		case change.ImportKeys:
 			if err = o.file(d, c.StoreAs); err == nil {
 				err = o.keys(c)
@@ -374,6 +391,16 @@ func (p *planner) undo(d Deed) verdict {
 		return p.undoInterface(d, c)
 	case change.UpdateTrust:
 		return verdict{restart: change.UpdateTrust{Program: c.Program, Bundle: c.Bundle}, older: p.f.Bundle != 0 && p.f.Bundle < p.f.Modified}
+	case change.AddGroup:
+		return p.keepAccount("/etc/group", c.Name, "group %s, which nodeagent added: groupdel removes it", c.Name)
+	case change.AddUser:
+		return p.keepAccount("/etc/passwd", c.Name, "user %s and the home %s, which nodeagent added, since processes and files may be in use: userdel -r %s removes both", c.Name, c.Home, c.Name)
+	case change.ChangeUser:
+		return p.undoChange(d, c)
+	case change.SetPassword:
+		return p.keepAccount("/etc/passwd", c.User, "the password of user %s as it is: the one before isn't kept anywhere", c.User)
+	case change.AuthorizeKeys:
+		return p.undoAuthorized(d, c)
 	case change.ImportKeys:
 		return p.undoKeys(d, c)
 	case change.InstallPackages:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -292,7 +293,7 @@ func checkPorts(t *testing.T, g *lab.Guest) {
 
 // checkNoToken looks for the token's secret half everywhere but in the file that
 // the administrator put there.
-func checkNoToken(t *testing.T, g *lab.Guest, secret string) {
+func checkNoToken(t *testing.T, g *lab.Guest, secret string, rootOnly ...string) {
 	t.Helper()
 	const script = `read -r secret
 printf %s "$secret" >/run/lab-secret
@@ -314,6 +315,10 @@ rm /run/lab-secret /var/tmp/lab-canary`
 		switch found = strings.TrimSpace(found); {
 		case found == canary:
 			seen = true
+		case slices.ContainsFunc(rootOnly, func(dir string) bool { return strings.HasPrefix(found, dir) }):
+			if mode := strings.TrimSpace(must(g.Run(t.Context(), "stat --format=%a "+found))(t)); !strings.HasSuffix(mode, "00") {
+				t.Errorf("the token is in %s, which has mode %s", found, mode)
+			}
 		case found != lab.TokenFile && !strings.HasPrefix(found, "/run/state/"):
 			t.Errorf("the token is in %s", found)
 		}

@@ -68,6 +68,8 @@ func Alauda() *World {
 		MountTable: []host.Mount{
 			{Source: "/dev/vda3", Target: "/", Type: "btrfs", Root: "/@/.snapshots/1/snapshot", Device: "0:30", Options: []string{"ro", "relatime"}},
 			{Source: "/dev/vda3", Target: "/var", Type: "btrfs", Root: "/@/var", Device: "0:30", Options: []string{"rw", "relatime"}},
+			{Source: "/dev/vda3", Target: "/home", Type: "btrfs", Root: "/@/home", Device: "0:30", Options: []string{"rw", "relatime"}},
+			{Source: "/dev/vda3", Target: "/root", Type: "btrfs", Root: "/@/root", Device: "0:30", Options: []string{"rw", "relatime"}},
 			{Source: "overlay", Target: "/etc", Type: "overlay", Root: "/", Device: "0:40", Options: []string{"rw", "relatime"}},
 			{Source: "tmpfs", Target: "/run", Type: "tmpfs", Root: "/", Device: "0:24", Options: []string{"rw", "nosuid"}},
 		},
@@ -78,7 +80,7 @@ func Alauda() *World {
 		NodeObject: host.Node{Server: "https://192.0.2.1:6443", CAHash: "sha256:0000000000000000000000000000000000000000000000000000000000000000", Version: "v1.34.5"},
 		TokenDoc:   "abcdef.0123456789abcdef",
 	}
-	return w.trusting("update-ca-certificates", "/var/lib/ca-certificates/ca-bundle.pem").stock()
+	return w.trusting("update-ca-certificates", "/var/lib/ca-certificates/ca-bundle.pem").peopled("visudo", "sudo").stock()
 }
 
 const sleMicro55 = `NAME="SLE Micro"

@@ -60,6 +60,10 @@ func (w *World) apply(c change.Change) error {
 		w.updateTrust(c)
 	case change.WaitClock:
 		return w.waitClock(c)
+	case change.AddGroup, change.AddUser, change.ChangeUser, change.SetPassword:
+		return w.applyAccount(c)
+	case change.AuthorizeKeys:
+		return w.authorizeKeys(c)
 	case change.ProbeRepository:
 	case change.ImportKeys:
 		return w.importKeys(c)

@@ -97,7 +97,7 @@ func Photon5() *World {
 		NodeObject: host.Node{Server: "https://192.0.2.1:6443", CAHash: "sha256:0000000000000000000000000000000000000000000000000000000000000000", Version: "v1.35.4"},
 		TokenDoc:   "abcdef.0123456789abcdef",
 	}
-	return w.trusting("rehash_ca_certificates.sh", "/etc/pki/tls/certs/ca-bundle.crt").stock()
+	return w.trusting("rehash_ca_certificates.sh", "/etc/pki/tls/certs/ca-bundle.crt").peopled().stock()
 }
 
 const photon5 = `NAME="VMware Photon OS"

@@ -20,6 +20,8 @@ func (w *World) applyReset(c change.Change) error {
 		w.resetInterface(c)
 	case change.RestoreFile:
 		return w.restore(c.Path)
+	case change.RevokeKeys:
+		w.revokeKeys(c)
 	case change.SwapOn:
 		w.generate() // the manager is reloaded first
 		for n, u := range w.UnitStates {

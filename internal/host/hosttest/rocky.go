@@ -83,7 +83,7 @@ func Rocky9() *World {
 		NodeObject: host.Node{Server: "https://192.0.2.1:6443", CAHash: "sha256:0000000000000000000000000000000000000000000000000000000000000000", Version: "v1.35.4"},
 		TokenDoc:   "abcdef.0123456789abcdef",
 	}
-	return w.trusting("update-ca-trust", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem").stock()
+	return w.trusting("update-ca-trust", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem").peopled("visudo", "sudo").stock()
 }
 
 const rocky94 = `NAME="Rocky Linux"

@@ -161,6 +161,9 @@ func (w *World) String() string {
 		if strings.HasPrefix(p, "/var/lib/nodeagent/journal") || strings.HasPrefix(p, "/var/lib/nodeagent/last-run") {
 			continue
 		}
+		if p == passwdFile || p == groupFile || p == shadowFile {
+			continue
+		}
 		f := w.Files[p]
 		if f.Link != "" {
 			line("link %s -> %s", p, f.Link)
@@ -168,6 +171,7 @@ func (w *World) String() string {
 		}
 		line("file %s %s %s %q", p, or(f.Mode, "0644"), or(f.Owner, "root:root"), f.Content)
 	}
+	w.printAccounts(line)
 	for _, n := range sorted(w.Packages) {
 		line("package %s %s", n, w.Packages[n])
 	}

@@ -49,6 +49,9 @@ type Options struct {
 	// Users are rendered in the artefact's own words; for Ignition and
 	// cloud-init only.
 	Users []config.User
+	// Hostname says that nodeagent gives every host its name, so that nothing
+	// else may write it again at the next boot.
+	Hostname bool
 	// OldSystemd renders the unit for systemd before 244, which refuses
 	// Restart= of a oneshot.
 	OldSystemd bool

@@ -5,11 +5,13 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
 	"net/mail"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -73,8 +75,11 @@ func ignitionFiles(t *testing.T, artefact []byte) map[string]File {
 	return out
 }
 
-// cloudFiles are the contents that cloud-init would write.
+// cloudFiles are the contents that cloud-init would write, and the binary that
+// its script would.
 func cloudFiles(t *testing.T, artefact []byte) map[string]File {
+	yes := parts(t, artefact)
+	artefact = yes["text/cloud-config"]
 	require.True(t, bytes.HasPrefix(artefact, []byte("#cloud-config\n")))
 	var c struct {
 		WriteFiles []struct{ Path, Owner, Permissions, Encoding, Content string } `yaml:"write_files"`
@@ -97,7 +102,57 @@ func cloudFiles(t *testing.T, artefact []byte) map[string]File {
 		require.NoError(t, err)
 		out[f.Path] = File{f.Path, b, mode}
 	}
+	if script, ok := yes["text/x-shellscript"]; ok {
+		m := inScript.FindSubmatch(script)
+		require.NotNil(t, m, "%s", script)
+		b, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(string(m[4]), "\n", ""))
+		require.NoError(t, err)
+		b = gunzip(t, b)
+		require.Equal(t, source.Digest(b), string(m[3]))
+		var mode uint32
+		_, err = fmt.Sscanf(string(m[1]), "%o", &mode)
+		require.NoError(t, err)
+		out[string(m[2])] = File{string(m[2]), b, mode}
+	}
 	return out
+}
+
+// inScript finds mode, place, digest and content of the binary in a script. What
+// the script does is held where scripts are run.
+var inScript = regexp.MustCompile(`(?s)\nif has '[^']+' [0-9a-f]{64}; then exit 0; fi\n.*<<'EOF' \| put (\d+) '([^']+)' ([0-9a-f]{64})\n(.*)EOF\n$`)
+
+// parts are the parts of user-data by kind: those of a message, or the one that
+// isn't in a message.
+func parts(t *testing.T, artefact []byte) map[string][]byte {
+	if bytes.HasPrefix(artefact, []byte("#cloud-config\n")) {
+		return map[string][]byte{"text/cloud-config": artefact}
+	}
+	m, err := mail.ReadMessage(bytes.NewReader(artefact))
+	require.NoError(t, err)
+	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	require.NoError(t, err)
+	require.Equal(t, "multipart/mixed", kind)
+	r := multipart.NewReader(m.Body, params["boundary"])
+	out := map[string][]byte{}
+	for {
+		part, err := r.NextPart()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		require.NoError(t, err)
+		kind, params, err := mime.ParseMediaType(part.Header.Get("Content-Type"))
+		require.NoError(t, err)
+		require.Equal(t, "utf-8", params["charset"])
+		body := io.Reader(part)
+		if part.Header.Get("Content-Transfer-Encoding") == "base64" {
+			body = base64.NewDecoder(base64.StdEncoding, part)
+		}
+		out[kind], err = io.ReadAll(body)
+		require.NoError(t, err)
+		for line := range bytes.Lines(out[kind]) {
+			require.Less(t, len(line), 998, "RFC 5322 allows no longer line")
+		}
+	}
 }
 
 func TestTheConfigurationInAnArtefactIsTheOneThatWasGiven(t *testing.T) {
@@ -125,25 +180,8 @@ func TestTheConfigurationInAnArtefactIsTheOneThatWasGiven(t *testing.T) {
 		check(cloudFiles(t, b))
 		b, err = CloudInit(options(text), true)
 		require.NoError(t, err, name)
-		check(cloudFiles(t, onePart(t, b)))
+		check(cloudFiles(t, b))
 	}
-}
-
-func onePart(t *testing.T, artefact []byte) []byte {
-	m, err := mail.ReadMessage(bytes.NewReader(artefact))
-	require.NoError(t, err)
-	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
-	require.NoError(t, err)
-	require.Equal(t, "multipart/mixed", kind)
-	r := multipart.NewReader(m.Body, params["boundary"])
-	part, err := r.NextPart()
-	require.NoError(t, err)
-	require.Equal(t, `text/cloud-config; charset="utf-8"`, part.Header.Get("Content-Type"))
-	b, err := io.ReadAll(base64.NewDecoder(base64.StdEncoding, part))
-	require.NoError(t, err)
-	_, err = r.NextPart()
-	require.ErrorIs(t, err, io.EOF)
-	return b
 }
 
 func TestAURLNeedsNoConfigurationOnTheHost(t *testing.T) {
@@ -169,6 +207,9 @@ func TestAURLNeedsNoConfigurationOnTheHost(t *testing.T) {
 	unit = string(files[unitPath].Content)
 	require.Contains(t, unit, "\nExecStartPre=/bin/sh /etc/nodeagent/get-binary"+start)
 	require.EqualValues(t, 0o700, files[getPath].Mode)
+	inMessage, err := CloudInit(o, true)
+	require.NoError(t, err)
+	require.Equal(t, map[string][]byte{"text/cloud-config": b}, parts(t, inMessage))
 	require.Contains(t, string(files[getPath].Content), "get 'https://boot.example/nodeagent' | put 755 '/usr/local/bin/nodeagent' 0b0b")
 }
 
@@ -220,7 +261,7 @@ func TestUsersAreRenderedInTheArtefactsOwnWords(t *testing.T) {
 	b, err = CloudInit(o, false)
 	require.NoError(t, err)
 	var u struct{ Users []any }
-	require.NoError(t, yaml.Unmarshal(b, &u))
+	require.NoError(t, yaml.Unmarshal(parts(t, b)["text/cloud-config"], &u))
 	require.Equal(t, []any{
 		"default",
 		map[string]any{"name": "ops", "gecos": "Operators", "groups": []any{"wheel", "adm"}, "sudo": "ALL=(ALL) NOPASSWD:ALL", "ssh_authorized_keys": []any{"ssh-ed25519 AAAA ops"}, "lock_passwd": true},

@@ -15,6 +15,7 @@ import (
 
 // cloudConfig is the part of cloud-init's user-data that is rendered.
 type cloudConfig struct {
+	PreserveHostname bool `yaml:"preserve_hostname,omitempty"`
 	Users      []any       `yaml:"users,omitempty"`
 	WriteFiles []cloudFile `yaml:"write_files"`
 	RunCmd     [][]string  `yaml:"runcmd"`
@@ -41,19 +42,16 @@ type cloudUser struct {
 	Passwd            string   `yaml:"passwd,omitempty"`
 }
 
-// CloudInit renders user-data; with mime as the one part of a multipart
-// message, to be put together with others.
+// CloudInit renders user-data. With mime it is a multipart message, to be put
+// together with others; with a binary that goes along it is one anyway.
 func CloudInit(o Options, mime bool) ([]byte, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	fetches := o.Binary == nil
-	c := cloudConfig{Users: cloudUsers(o.Users)}
+	c := cloudConfig{PreserveHostname: o.Hostname, Users: cloudUsers(o.Users)}
 	for _, f := range o.files(fetches) {
 		c.WriteFiles = append(c.WriteFiles, cloudText(f))
-	}
-	if !fetches {
-		c.WriteFiles = append(c.WriteFiles, cloudFile{Path: o.BinaryPath, Owner: "root:root", Permissions: "0755", Encoding: "gz+b64", Content: literal(wrapped(compress(o.Binary)))})
 	}
 	// cloud-init goes on when a command fails, and the unit tries again by
 	// itself, so nothing here waits for it: it may take longer than the boot.
@@ -70,33 +68,55 @@ func CloudInit(o Options, mime bool) ([]byte, error) {
 	if err := enc.Encode(c); err != nil {
 		return nil, fmt.Errorf("writing user-data: %w", err)
 	}
-	if !mime {
-		return b.Bytes(), nil
+	switch {
+	case !fetches:
+		return multi(b.Bytes(), o.binaryScript())
+	case mime:
+		return multi(b.Bytes(), nil)
 	}
-	return multi(b.Bytes())
+	return b.Bytes(), nil
 }
 
-// multi wraps user-data as a multipart message; its boundary depends on the
-// content alone.
-func multi(data []byte) ([]byte, error) {
+// binaryScript puts the binary in its place; cloud-init runs it before the
+// commands of runcmd. As a file in the YAML it would be parsed several times,
+// character by character: that takes minutes on a slow machine.
+func (o *Options) binaryScript() []byte {
+	return []byte("#!/bin/sh\n# Puts nodeagent in its place.\nset -eu\numask 077\n" + functions +
+		fmt.Sprintf("if has %s %s; then exit 0; fi\n", quote(o.BinaryPath), o.binaryDigest()) + o.installBinary())
+}
+
+// multi wraps user-data as a multipart message, with a script where there is
+// one; its boundary depends on the content alone.
+func multi(data, script []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
-	if err := w.SetBoundary("nodeagent-" + source.Digest(data)[:40]); err != nil {
+	if err := w.SetBoundary("nodeagent-" + source.Digest(append(bytes.Clone(data), script...))[:40]); err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=%q\nMIME-Version: 1.0\n\n", w.Boundary())
-	part, err := w.CreatePart(textproto.MIMEHeader{
-		"Content-Type":              {`text/cloud-config; charset="utf-8"`},
-		"Content-Transfer-Encoding": {"base64"},
-		"Content-Disposition":       {`attachment; filename="nodeagent.yaml"`},
-	})
-	if err != nil {
-		return nil, err
+	for _, p := range []struct {
+		kind, encoding, name string
+		body                 []byte
+	}{
+		{"text/cloud-config", "base64", "nodeagent.yaml", []byte(wrapped(data))},
+		{"text/x-shellscript", "7bit", "nodeagent-binary.sh", script},
+	} {
+		if len(p.body) == 0 {
+			continue
+		}
+		part, err := w.CreatePart(textproto.MIMEHeader{
+			"Content-Type":              {p.kind + `; charset="utf-8"`},
+			"Content-Transfer-Encoding": {p.encoding},
+			"Content-Disposition":       {fmt.Sprintf("attachment; filename=%q", p.name)},
+		})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := part.Write(p.body); err != nil {
+			return nil, err
+		}
 	}
-	if _, err := part.Write([]byte(wrapped(data))); err != nil {
-		return nil, err
-	}
-	err = w.Close()
+	err := w.Close()
 	return b.Bytes(), err
 }
 

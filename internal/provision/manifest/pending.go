@@ -3,7 +3,6 @@ package manifest
 import (
 	"regexp"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -17,11 +16,10 @@ var (
 
 // pending tells whether package config refuses something of a document only
 // because this version doesn't carry it out yet: it is right, and stays in the
-// output. When internal/config/validate_pending.go is gone, this file and its
-// calls are.
+// output. When raw disks are carried out, this file and its calls
+// are gone.
 func pending(p config.Problem, doc []byte) bool {
-	return strings.Contains(p.Text, "doesn't carry it out yet") ||
-		diskPath.MatchString(p.Path) && p.Text == "missing" || // raw disks
+	return diskPath.MatchString(p.Path) && p.Text == "missing" || // raw disks
 		diskLabel.MatchString(p.Path) && raw(doc, diskLabel.FindStringSubmatch(p.Path)[1]) // the label that a raw disk doesn't get
 }
 

@@ -9,6 +9,7 @@ root=$1
 sed -i 's/^MODULES=.*/MODULES=list/; s/^COMPRESS=.*/COMPRESS=zstd/' "$root/etc/initramfs-tools/initramfs.conf"
 printf '%s\n' virtio_pci virtio_blk virtio_net virtio_scsi sd_mod ext4 overlay 9p 9pnet_virtio >>"$root/etc/initramfs-tools/modules"
 install -m 0755 "$LAB_SEED" "$root/etc/initramfs-tools/scripts/init-bottom/lab-seed"
+install -m 0755 "$LAB_IGNITION" "$root/etc/initramfs-tools/scripts/init-bottom/lab-ignition"
 install -m 0755 "$LAB_IMMUTABLE" "$root/etc/initramfs-tools/scripts/local-bottom/lab-immutable"
 chroot "$root" update-initramfs -u
 

@@ -34,7 +34,7 @@ type Flavour struct {
 }
 
 // Flavours are all that there are.
-var Flavours = []Flavour{Rocky9, Photon5, Alauda}
+var Flavours = []Flavour{Rocky9, Rocky9Boot, Photon5, Alauda}
 
 // FlavourNamed finds one by its name.
 func FlavourNamed(name string) (Flavour, bool) {
@@ -92,7 +92,10 @@ func stockPackages(repo string) []rpmPackage {
 		if f.Repo != repo {
 			continue
 		}
-		out = append(out, f.Release)
+		if !seen[f.Release.name] {
+			seen[f.Release.name] = true
+			out = append(out, f.Release)
+		}
 		for _, name := range f.RPMs {
 			if !seen[name] {
 				seen[name] = true

@@ -21,6 +21,11 @@ type Guest struct {
 
 	// LateLease leaves DHCP silent until Lease is called.
 	LateLease bool
+	// NetBoot lets the network card's iPXE ask DHCP what to boot.
+	NetBoot bool
+	// Clock is what the machine's clock says at power-on, such as
+	// 2036-12-07T00:00:00 (UTC); empty: the time.
+	Clock string
 	// Durable makes the system disk keep what the guest has flushed, and only
 	// that for sure, when the current is cut; it is slower. Data disks always do.
 	Durable bool
@@ -33,6 +38,7 @@ type Guest struct {
 	seed    []File
 	scsi    []*SCSIDisk
 	boots   int
+	drops   int
 	process *process
 	master  *process // the shared ssh connection of this boot
 }
@@ -145,16 +151,20 @@ func (g *Guest) qemuArgs() []string {
 		"-nodefaults", "-display", "none", "-no-reboot",
 		"-serial", "file:" + g.Console(),
 		"-qmp", "unix:" + g.qmpSocket() + ",server=on,wait=off",
-		"-kernel", g.lab.Assets.Vmlinuz, "-initrd", g.lab.Assets.Initrd,
-		"-append", "root=LABEL=root " + g.rootMode() + " console=ttyS0 apparmor=0",
 		"-device", "virtio-rng-pci",
 		"-netdev", "tap,id=net0,ifname=" + g.tap + ",script=no,downscript=no",
-		"-device", "virtio-net-pci,netdev=net0,addr=0x10,romfile=,mac=" + g.mac,
+		"-device", "virtio-net-pci,netdev=net0,addr=0x10,mac=" + g.mac + g.netROM(),
 		"-fsdev", "local,id=seed,security_model=none,readonly=on,path=" + filepath.Join(g.dir, "seed"),
 		"-device", "virtio-9p-pci,fsdev=seed,mount_tag=labseed,addr=0x11",
 		"-drive", "if=none,id=root,format=qcow2,cache=" + g.cache() + ",file=" + g.systemImage(),
 		"-device", "virtio-blk-pci,drive=root,addr=0x12",
 	})
+	if g.Clock != "" {
+		args = append(args, "-rtc", "base="+g.Clock)
+	}
+	if !g.NetBoot {
+		args = append(args, "-kernel", g.lab.Assets.Vmlinuz, "-initrd", g.lab.Assets.Initrd, "-append", g.KernelArguments())
+	}
 	if g.root != "" {
 		args = append(args, "-drive", "if=none,id=os,format=raw,readonly=on,file="+g.root, "-device", "virtio-blk-pci,drive=os,addr=0xf")
 	}
@@ -168,6 +178,15 @@ func (g *Guest) qemuArgs() []string {
 			"-device", device)
 	}
 	return append(args, g.scsiArgs()...)
+}
+
+// netROM leaves the card the iPXE that qemu gives it, or takes it away. The BIOS
+// runs only the ROM that holds both kinds of firmware, which is qemu's default.
+func (g *Guest) netROM() string {
+	if g.NetBoot {
+		return ",bootindex=1"
+	}
+	return ",romfile="
 }
 
 func (g *Guest) cache() string {

@@ -50,6 +50,7 @@ func (l *Lab) startNetwork(ctx context.Context) error {
 		"--address=/"+apiName+"/"+labAddr, "--address=/"+repoName+"/"+labAddr, "--local=/lab.test/",
 		"--dhcp-range=192.0.2.10,192.0.2.250,255.255.255.0,1h", "--dhcp-option=option:router,"+labAddr,
 		"--dhcp-option=option:dns-server,"+labAddr, "--dhcp-authoritative", "--dhcp-rapid-commit",
+		"--dhcp-match=set:ipxe,175", "--dhcp-boot=tag:ipxe,"+RepoURL+BootScript,
 		"--dhcp-leasefile="+filepath.Join(l.RunDir, "dnsmasq.leases"),
 		// Only guests in the hosts directory get an answer: a lease is given when the lab wants it.
 		"--dhcp-ignore=tag:!known", "--dhcp-hostsdir="+l.leaseDir())
@@ -163,6 +164,18 @@ func (g *Guest) LeaseAfterFirstAsk(ctx context.Context, delay time.Duration) err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Drop loses what the guest sends to a port of the lab machine, such as
+// "udp dport 53", until the returned function is called.
+func (g *Guest) Drop(ctx context.Context, what string) (lift func() error, err error) {
+	g.drops++
+	table := fmt.Sprintf("drop-%s-%d", g.Name, g.drops)
+	_, err = run(ctx, "nft", fmt.Sprintf("table inet %[1]s { chain input { type filter hook input priority 0; ip saddr %[2]s %[3]s drop; }; }", table, g.Addr, what))
+	return func() error {
+		_, err := run(context.WithoutCancel(ctx), "nft", "delete table inet "+table)
+		return err
+	}, err
 }
 
 // DialFromLAN connects to an address the way another host of the LAN does.

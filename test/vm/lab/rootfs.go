@@ -25,7 +25,7 @@ var basePackages = []string{
 // repackaged are the Debian packages whose content goes into the lab's RPMs and
 // into some flavours.
 // They are downloaded with all dependencies that a guest lacks.
-var repackaged = []string{"conntrack", "socat", "ethtool", "nfs-common", "runc", "containernetworking-plugins", "containerd", "systemd-resolved"}
+var repackaged = []string{"conntrack", "socat", "ethtool", "nfs-common", "runc", "containernetworking-plugins", "containerd", "systemd-resolved", "cloud-init", "ignition"}
 
 // leftOut are parts of packages that no guest needs. Less to copy, and fewer
 // files for a snapshot of a whole guest to look at.
@@ -47,6 +47,11 @@ var baseHook string
 //go:embed seed.sh
 var seedScript string
 
+// ignitionScript runs Ignition on the root.
+//
+//go:embed ignition.sh
+var ignitionScript string
+
 // immutableScript puts an immutable guest's root together.
 //
 //go:embed immutable.sh
@@ -55,16 +60,16 @@ var immutableScript string
 // rootfs builds the Debian tree in DIR/rootfs and DIR/debs.
 func (c *cache) rootfs(ctx context.Context, extra []string) (string, error) {
 	packages := slices.Concat(basePackages, extra)
-	key := append(slices.Concat(packages, repackaged, leftOut), suite, baseHook, seedScript, immutableScript)
+	key := append(slices.Concat(packages, repackaged, leftOut), suite, baseHook, seedScript, ignitionScript, immutableScript)
 	return c.artefact("base", key, func(dir string) error {
-		hook, seed, immutable := filepath.Join(dir, "hook.sh"), filepath.Join(dir, "seed.sh"), filepath.Join(dir, "immutable.sh")
-		for path, script := range map[string]string{hook: baseHook, seed: seedScript, immutable: immutableScript} {
+		hook, seed, ignition, immutable := filepath.Join(dir, "hook.sh"), filepath.Join(dir, "seed.sh"), filepath.Join(dir, "ignition.sh"), filepath.Join(dir, "immutable.sh")
+		for path, script := range map[string]string{hook: baseHook, seed: seedScript, ignition: ignitionScript, immutable: immutableScript} {
 			if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 				return err
 			}
 		}
 		root := filepath.Join(dir, "rootfs")
-		cmd := command{env: []string{"LAB_SEED=" + seed, "LAB_IMMUTABLE=" + immutable, "LAB_DEBS=" + strings.Join(repackaged, " ")}}
+		cmd := command{env: []string{"LAB_SEED=" + seed, "LAB_IGNITION=" + ignition, "LAB_IMMUTABLE=" + immutable, "LAB_DEBS=" + strings.Join(repackaged, " ")}}
 		args := []string{"--mode=root", "--variant=minbase", "--components=main",
 			"--include=" + strings.Join(packages, ","), "--customize-hook=" + hook}
 		for _, path := range leftOut {

@@ -107,7 +107,16 @@ func (g *Guest) RunWithInput(ctx context.Context, input, script string) (string,
 // Stream runs a shell script in the guest with its output going to out as it
 // comes, and returns its exit code.
 func (g *Guest) Stream(ctx context.Context, out io.Writer, script string) (int, error) {
+	return g.StreamWithInput(ctx, "", out, script)
+}
+
+// StreamWithInput is Stream with something on the script's standard input. The
+// connection is its own and dies with ctx.
+func (g *Guest) StreamWithInput(ctx context.Context, input string, out io.Writer, script string) (int, error) {
 	cmd := g.sshAlone(ctx, script)
+	if input != "" {
+		cmd.Stdin = strings.NewReader(input)
+	}
 	cmd.Stdout, cmd.Stderr = out, out
 	err := cmd.Run()
 	var exit *exec.ExitError
@@ -127,6 +136,15 @@ func (g *Guest) CopyIn(ctx context.Context, files ...File) error {
 	r.Close()
 	if err != nil {
 		return fmt.Errorf("copy to %s: %w: %s", g.Name, err, tail(string(out), 500))
+	}
+	return nil
+}
+
+// SCP copies a file into the guest, as an administrator does.
+func (g *Guest) SCP(ctx context.Context, from, to string) error {
+	out, err := exec.CommandContext(ctx, "scp", append(g.sshArgs(), "-p", from, "root@"+g.Addr+":"+to)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("scp to %s: %w: %s", g.Name, err, tail(string(out), 500))
 	}
 	return nil
 }
