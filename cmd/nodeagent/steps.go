@@ -27,9 +27,10 @@ import (
 )
 
 // steps is what a run does, top to bottom. There is no dependency graph: the
-// order is the argument. The network comes before what is fetched, the clock before what is fetched over TLS and
-// before files whose age is compared with a daemon's, disks before what is
-// written on them, the firewall before what listens, and the token last.
+// order is the argument. The network comes before everything that is fetched,
+// the clock before what is fetched over TLS and before files whose age is
+// compared with a daemon's, disks before what is written on them, the firewall
+// before what listens, and the token last.
 var steps = []run.Step{
 	run.NewStep("preflight", preflight.Observe, preflight.Plan),
 	run.NewStep("identity", identity.Observe, identity.Plan),

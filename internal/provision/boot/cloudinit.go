@@ -15,10 +15,10 @@ import (
 
 // cloudConfig is the part of cloud-init's user-data that is rendered.
 type cloudConfig struct {
-	PreserveHostname bool `yaml:"preserve_hostname,omitempty"`
-	Users      []any       `yaml:"users,omitempty"`
-	WriteFiles []cloudFile `yaml:"write_files"`
-	RunCmd     [][]string  `yaml:"runcmd"`
+	PreserveHostname bool        `yaml:"preserve_hostname,omitempty"`
+	Users            []any       `yaml:"users,omitempty"`
+	WriteFiles       []cloudFile `yaml:"write_files"`
+	RunCmd           [][]string  `yaml:"runcmd"`
 }
 
 type cloudFile struct {
