@@ -52,6 +52,8 @@ func lawCases(t *testing.T) map[string]struct {
 		"rocky9, emptied":     {hosttest.Rocky9, emptying(read("rocky9.yaml"))},
 		"alauda, trust":       {hosttest.Alauda, trusting(read("alauda.yaml"))},
 		"rocky9, mounts":      {withExports, mounting(read("rocky9.yaml"))},
+		"rocky9, raw disks":   {withRawDisks(hosttest.Rocky9), linking(read("rocky9.yaml"))},
+		"alauda, raw disks":   {withRawDisks(hosttest.Alauda), linking(read("alauda.yaml"))},
 	}
 }
 

@@ -120,3 +120,8 @@ func (r Rule) Makes(name string) bool { return slices.Contains(r.links(), name) 
 func (r Rule) MayMake() bool {
 	return slices.ContainsFunc(r.links(), func(name string) bool { return strings.ContainsAny(name, "$%") })
 }
+
+// Made tells whether one of the rules makes the link of that name, or could.
+func Made(rules []Rule, name string) bool {
+	return slices.ContainsFunc(rules, func(r Rule) bool { return r.Makes(name) || r.MayMake() })
+}
