@@ -41,14 +41,19 @@ func parseUdev(b []byte) map[string]string {
 	return out
 }
 
-// linkTime is how long udev gets to make or drop a link. An event of one disk
-// takes it milliseconds; a host that boots may have a long queue.
+// linkTime is how long udev gets to look at a device, and then to make or drop a
+// link. An event of one disk takes it milliseconds; a host that boots may have a
+// long queue.
 const linkTime = 30 * time.Second
 
 // applyLinkDisk lets udev read its rules and look at the disk again, then waits
 // for the link. The device that has the link now is looked at, too, so that udev
 // notes that it claims it no more.
 func (l *Linux) applyLinkDisk(ctx context.Context, c change.LinkDisk, progress func(string)) error {
+	return l.linkDisk(ctx, c, linkTime, progress)
+}
+
+func (l *Linux) linkDisk(ctx context.Context, c change.LinkDisk, limit time.Duration, progress func(string)) error {
 	device, err := filepath.EvalSymlinks(c.Device)
 	if err != nil {
 		return fail.Wrap(fail.Step, err, "see whether it is attached: lsblk", "%s, which %s is to lead to, is gone", c.Device, c.Link)
@@ -69,7 +74,7 @@ func (l *Linux) applyLinkDisk(ctx context.Context, c change.LinkDisk, progress f
 		target, err := filepath.EvalSymlinks(c.Link)
 		return err == nil && target == device
 	}
-	ok, err := watchLink(ctx, c.Link, linkTime, leads)
+	ok, err := watchLink(ctx, c.Link, limit, leads)
 	if err != nil || ok {
 		return err
 	}
@@ -77,12 +82,16 @@ func (l *Linux) applyLinkDisk(ctx context.Context, c change.LinkDisk, progress f
 	if target, err := filepath.EvalSymlinks(c.Link); err == nil {
 		why = "it leads to " + target
 	}
-	return fail.New(fail.Timeout, "see which rules udev applies: udevadm test "+sysPath(device), "udev did not make %s lead to %s within %s: %s", c.Link, device, linkTime, why)
+	return fail.New(fail.Timeout, "see which rules udev applies: udevadm test "+sysPath(device), "udev did not make %s lead to %s within %s: %s", c.Link, device, limit, why)
 }
 
 // applyUnlinkDisk lets udev look at a disk again whose rule is gone, and waits
 // until the link is gone or another device's.
 func (l *Linux) applyUnlinkDisk(ctx context.Context, c change.UnlinkDisk, progress func(string)) error {
+	return l.unlinkDisk(ctx, c, linkTime, progress)
+}
+
+func (l *Linux) unlinkDisk(ctx context.Context, c change.UnlinkDisk, limit time.Duration, progress func(string)) error {
 	device, err := filepath.EvalSymlinks(c.Link)
 	if err != nil { // gone already: a reboot, or the disk was pulled out
 		return nil
@@ -94,14 +103,14 @@ func (l *Linux) applyUnlinkDisk(ctx context.Context, c change.UnlinkDisk, progre
 	if err := l.trigger(ctx, device); err != nil {
 		return err
 	}
-	ok, err := watchLink(ctx, c.Link, linkTime, func() bool {
+	ok, err := watchLink(ctx, c.Link, limit, func() bool {
 		target, err := filepath.EvalSymlinks(c.Link)
 		return err != nil || target != device
 	})
 	if err != nil || ok {
 		return err
 	}
-	return fail.New(fail.Timeout, "see which rule makes it: udevadm test "+sysPath(device), "%s still leads to %s after %s, though nodeagent's rule for it is gone", c.Link, device, linkTime)
+	return fail.New(fail.Timeout, "see which rule makes it: udevadm test "+sysPath(device), "%s still leads to %s after %s, though nodeagent's rule for it is gone", c.Link, device, limit)
 }
 
 // rereadRules tells udev that its rules have changed.
@@ -110,9 +119,11 @@ func (l *Linux) rereadRules(ctx context.Context) error {
 	return err
 }
 
-// trigger lets udev look at one device again, and at no other.
+// trigger lets udev look at one device again, and at no other, and waits until it
+// has: --settle came with systemd 238. A link that was right before the rules
+// changed isn't taken for their work.
 func (l *Linux) trigger(ctx context.Context, device string) error {
-	_, err := l.must(ctx, program{name: "udevadm", args: []string{"trigger", "--action=change", "--name-match=" + device}, timeout: 30 * time.Second})
+	_, err := l.must(ctx, program{name: "udevadm", args: []string{"trigger", "--settle", "--action=change", "--name-match=" + device}, timeout: linkTime})
 	return err
 }
 
