@@ -42,11 +42,12 @@ A second run changes nothing; a run killed anywhere is finished by the next one.
   nodeagent plan        what would change; changes nothing itself
   nodeagent up          do it, join the cluster, wait for Ready
   nodeagent reset       take it back; data disks are never wiped
+  nodeagent convert     manifests that you have, as configurations
   nodeagent render      Ignition, cloud-init, iPXE, kickstart or a script of a configuration
   nodeagent status      what the last run did, or what the running one waits for
 
 Exit codes: 0 as asked · 1 a step failed · 2 usage or configuration
-            3 changes pending (plan, reset --dry-run) · 4 refused for safety · 5 timed out
+            3 changes pending (plan, reset --dry-run), left out (convert) · 4 refused for safety · 5 timed out
             6 another run goes on · 130 interrupted`
 
 func (a *app) command() *cobra.Command {
@@ -70,7 +71,7 @@ func (a *app) command() *cobra.Command {
 	p := root.PersistentFlags()
 	p.StringVarP(&a.output, "output", "o", "text", "output form: text or json")
 	p.StringVar(&a.logLevel, "log-level", "warn", "diagnostics on stderr: debug, info, warn, error")
-	root.AddCommand(a.upCommand(), a.planCommand(), a.resetCommand(), a.statusCommand(), a.factsCommand(), a.configCommand(), a.renderCommand(), a.versionCommand())
+	root.AddCommand(a.upCommand(), a.planCommand(), a.resetCommand(), a.statusCommand(), a.factsCommand(), a.configCommand(), a.convertCommand(), a.renderCommand(), a.versionCommand())
 	for _, c := range root.Commands() {
 		c.Args = exactly(c.Args)
 	}

@@ -50,10 +50,15 @@ func lawCases(t *testing.T) map[string]struct {
 		"rocky9, trust":       {hosttest.Rocky9, trusting(read("minimal.yaml"))},
 		"photon5, trust":      {withRepository, trusting(read("minimal.yaml"))},
 		"rocky9, emptied":     {hosttest.Rocky9, emptying(read("rocky9.yaml"))},
+		"rocky9, proxy":       {hosttest.Rocky9, proxied(read("rocky9.yaml"))},
+		"alauda, proxy":       {hosttest.Alauda, proxied(read("alauda.yaml"))},
 		"alauda, trust":       {hosttest.Alauda, trusting(read("alauda.yaml"))},
 		"rocky9, mounts":      {withExports, mounting(read("rocky9.yaml"))},
 		"rocky9, raw disks":   {withRawDisks(hosttest.Rocky9), linking(read("rocky9.yaml"))},
 		"alauda, raw disks":   {withRawDisks(hosttest.Alauda), linking(read("alauda.yaml"))},
+		"rocky9, time":        {withChrony, timed(read("minimal.yaml"))},
+		"photon5, time":       {withTimesyncd, timed(read("minimal.yaml"))},
+		"alauda, time":        {withChronyDirectory, timed(read("alauda.yaml"))},
 	}
 }
 

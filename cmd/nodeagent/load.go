@@ -113,6 +113,11 @@ func (a *app) load(ctx context.Context, v host.View, fallback bool) (config.Load
 	if err != nil {
 		return c, err
 	}
+	if l, ok := v.(*host.Linux); ok && l.Live() {
+		if err := l.UseProxy(c.Spec.ProxyVariables(whoIs(v).Hostname)); err != nil {
+			return c, fail.Wrap(fail.Step, err, "", "the proxy can't be set")
+		}
+	}
 	if what := c.Spec.Secret(); what != "" {
 		for _, name := range from.names {
 			if info, err := v.Stat(name); err == nil && info.Exists && info.Mode&0o077 != 0 {

@@ -153,6 +153,11 @@ func (a *app) render(cmd *cobra.Command, r *renderer, artefact func(boot.Options
 		if err := r.putBinary(&o, a.say); err != nil {
 			return err
 		}
+		if o.BinarySource.URL != "" {
+			if o.Proxy, err = proxyOf(all); err != nil {
+				return err
+			}
+		}
 		out, err = artefact(o)
 	}
 	if err != nil {
@@ -275,6 +280,22 @@ func (r *renderer) putBinary(o *boot.Options, say func(string)) error {
 	return nil
 }
 
+// proxyOf is the proxy through which the hosts of a configuration fetch the
+// binary.
+func proxyOf(all []config.Loaded) ([]string, error) {
+	if len(all) == 0 {
+		return nil, nil // the configuration is fetched later than the binary
+	}
+	for _, l := range all[1:] {
+		if !reflect.DeepEqual(l.Spec.Proxy, all[0].Spec.Proxy) {
+			return nil, fail.New(fail.Usage, "let the binary go along (no --binary-url), or render the documents apart", "the documents have different proxies for different hosts, and the binary would be fetched in one way for all")
+		}
+	}
+	s := all[0].Spec
+	s.Hostname = "" // another one for each host, and the binary is on none of them
+	return s.ProxyVariables(""), nil
+}
+
 // usersOf are the users of the one configuration, or of all of a fleet when
 // they are the same.
 func usersOf(all []config.Loaded) ([]config.User, error) {
@@ -314,6 +335,11 @@ func (a *app) write(data []byte, to string) error {
 		_, err := a.out.Write(data)
 		return err
 	}
+	return writeFile(data, to)
+}
+
+// writeFile writes a file that nobody else can read, whole or not at all.
+func writeFile(data []byte, to string) error {
 	f, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*") // mode 0600
 	if err != nil {
 		return fail.Wrap(fail.Usage, err, "", "%s can't be written", to)

@@ -115,7 +115,8 @@ func TestASecretFileIsPutInOnlyWhenAsked(t *testing.T) {
 func TestWhatCannotBeRenderedSaysWhy(t *testing.T) {
 	users := strings.Replace(served, "  hostname: served\n", "", 1) + "---\napiVersion: nodeagent/v1alpha1\nkind: NodeConfig\nmetadata: {match: {serial: [A1]}}\nspec: {users: [{name: a}]}\n" +
 		"---\napiVersion: nodeagent/v1alpha1\nkind: NodeConfig\nmetadata: {match: {serial: [A2]}}\nspec: {users: [{name: b}]}\n"
-	render := rendering(t, map[string]string{"c.yaml": served, "fleet.yaml": users, "text": "no program", "bad.yaml": served + "---\napiVersion: nodeagent/v1alpha1\nkind: NodeConfig\nmetadata: {match: {serial: [A1]}}\nspec: {hostname: Bad_Name}\n"})
+	proxies := strings.NewReplacer("users: [{name: a}]", "proxy: {https: 'http://a.example:1'}", "users: [{name: b}]", "proxy: {https: 'http://b.example:1'}").Replace(users)
+	render := rendering(t, map[string]string{"c.yaml": served, "fleet.yaml": users, "text": "no program", "proxies.yaml": proxies, "bad.yaml": served + "---\napiVersion: nodeagent/v1alpha1\nkind: NodeConfig\nmetadata: {match: {serial: [A1]}}\nspec: {hostname: Bad_Name}\n"})
 	for _, c := range []struct{ args, want string }{
 		{"ignition --config c.yaml --binary text", "text is no program for Linux"},
 		{"ignition --config c.yaml --binary nodeagent --spec 2.3", `specification "2.3" isn't rendered`},
@@ -131,6 +132,7 @@ func TestWhatCannotBeRenderedSaysWhy(t *testing.T) {
 		{"script --config c.yaml --config-sha256 " + strings.Repeat("0a", 32) + " --binary nodeagent", "goes with --config-url"},
 		{"kickstart --config missing.yaml --binary nodeagent", "missing.yaml can't be read"},
 		{"kickstart --config bad.yaml --binary nodeagent", "bad.yaml:11:18: spec.hostname"},
+		{"cloud-init --config proxies.yaml --binary-url https://a.example/n --binary-sha256 " + strings.Repeat("0a", 32), "different proxies for different hosts"},
 		{"cloud-init --config fleet.yaml --binary nodeagent --users", "different users for different hosts"},
 		{"cloud-init --config-url https://a.example/c --binary nodeagent --users", "--users needs the configuration"},
 		{"ipxe --config c.yaml --kernel http://a.example/k", "carries no configuration"},

@@ -11,6 +11,7 @@ import (
 	"nodeagent/internal/join/ready"
 	"nodeagent/internal/join/route"
 	"nodeagent/internal/kubelet"
+	"nodeagent/internal/prereq/clock"
 	"nodeagent/internal/prereq/files"
 	"nodeagent/internal/prereq/identity"
 	"nodeagent/internal/prereq/kernel"
@@ -24,11 +25,13 @@ import (
 )
 
 // steps is what a run does, top to bottom. There is no dependency graph: the
-// order is the argument. Disks come before what is written on them, the
-// firewall before what listens, and the token last.
+// order is the argument. The clock comes before what is fetched over TLS and
+// before files whose age is compared with a daemon's, disks before what is
+// written on them, the firewall before what listens, and the token last.
 var steps = []run.Step{
 	run.NewStep("preflight", preflight.Observe, preflight.Plan),
 	run.NewStep("identity", identity.Observe, identity.Plan),
+	run.NewStep("time", clock.Observe, clock.Plan),
 	run.NewStep("trust", trust.Observe, trust.Plan),
 	run.NewStep("packages", packages.Observe, packages.Plan),
 	run.NewStep("swap", swap.Observe, swap.Plan),

@@ -12,6 +12,7 @@ var kinds = map[string]func(json.RawMessage) (Change, error){
 	"RemoveFile":      as[RemoveFile],
 	"SetHostname":     as[SetHostname],
 	"UpdateTrust":     as[UpdateTrust],
+	"WaitClock":       as[WaitClock],
 	"ProbeRepository": as[ProbeRepository],
 	"ImportKeys":      as[ImportKeys],
 	"InstallPackages": as[InstallPackages],
@@ -75,6 +76,7 @@ func (WriteFile) sealed()       {}
 func (RemoveFile) sealed()      {}
 func (SetHostname) sealed()     {}
 func (UpdateTrust) sealed()     {}
+func (WaitClock) sealed()       {}
 func (ProbeRepository) sealed() {}
 func (ImportKeys) sealed()      {}
 func (InstallPackages) sealed() {}

@@ -166,8 +166,6 @@ func FuzzLoad(f *testing.F) {
 func TestWhatThisVersionDoesNotCarryOutIsRefused(t *testing.T) {
 	const head = "apiVersion: nodeagent/v1alpha1\nkind: NodeConfig\nspec:\n  kubernetes: {version: v1.35.4}\n  join: {token: {file: /t}}\n"
 	for path, text := range map[string]string{
-		"spec.time":               "  time: {servers: [ntp.example]}\n",
-		"spec.proxy":              "  proxy: {http: \"http://proxy.example:3128\"}\n",
 		"spec.network.interfaces": "  network: {interfaces: [{name: eth0}]}\n",
 		"spec.network.configure":  "  network: {configure: true}\n",
 	} {

@@ -61,6 +61,9 @@ func (c *NodeConfig) fillDefaults() {
 	}
 	str(&s.Network.DefaultRoute.Family, "any")
 	span(&s.Network.DefaultRoute.Timeout, 10*time.Minute)
+	if len(s.Time.Servers) > 0 {
+		span(&s.Time.SyncTimeout, 5*time.Minute)
+	}
 	if m := s.Join.Token.Kubeconfig; m != nil {
 		span(&m.TTL, 20*time.Minute)
 	}

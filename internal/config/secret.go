@@ -38,9 +38,6 @@ func (s Spec) Secrets() (all []string) {
 	if slices.ContainsFunc(s.Runtime.Archives, func(a Archive) bool { return withPassword(a.URL) }) {
 		all = append(all, "the password of an archive's server")
 	}
-	if withPassword(s.Proxy.HTTP) || withPassword(s.Proxy.HTTPS) {
-		all = append(all, "the password of the proxy")
-	}
 	for _, u := range s.Users {
 		if u.PasswordHash != "" {
 			all = append(all, "the password hash of user "+u.Name)

@@ -50,7 +50,7 @@ type Spec struct {
 	Network    Network    `yaml:"network" doc:"What is waited for before the join."`
 	Users      []User     `yaml:"users" doc:"Local users."`
 	Time       Time       `yaml:"time" doc:"Where the host gets its time."`
-	Proxy      Proxy      `yaml:"proxy" doc:"The HTTP proxy of package manager, runtime and kubelet."`
+	Proxy      Proxy      `yaml:"proxy" doc:"The HTTP proxy of nodeagent, of the package manager and other programs that it starts, and of the runtime. kubelet gets none."`
 	CATrust    []CATrust  `yaml:"caTrust" doc:"Certificate authorities the whole host trusts."`
 	Mounts     []Mount    `yaml:"mounts" doc:"Filesystems of others to mount, such as NFS exports, bind mounts and tmpfs. Data disks belong to disks."`
 	Files      []File     `yaml:"files" doc:"Files to write before the runtime starts."`
@@ -251,15 +251,18 @@ type User struct {
 
 // Time is where the host gets its time.
 type Time struct {
-	Servers     []string `yaml:"servers" doc:"NTP servers, set for chrony or systemd-timesyncd, whichever the host has. The token isn't used before the clock is synchronised."`
-	SyncTimeout Duration `yaml:"syncTimeout" doc:"How long to wait for the first synchronisation. Default 5m."`
+	Servers     []string `yaml:"servers" doc:"NTP servers by name or address, set for chrony or systemd-timesyncd, whichever the host has. Nothing is fetched and no token is used before the clock is synchronised."`
+	SyncTimeout Duration `yaml:"syncTimeout" doc:"How long to wait for the first synchronisation; 0 doesn't wait. Default 5m. Without servers, those that the host has already are waited for."`
 }
+
+// Asked tells whether anything is asked of the clock at all.
+func (t Time) Asked() bool { return len(t.Servers) > 0 || t.SyncTimeout.Set }
 
 // Proxy is the HTTP proxy of what fetches.
 type Proxy struct {
-	HTTP    string   `yaml:"http" doc:"Proxy for http URLs."`
-	HTTPS   string   `yaml:"https" doc:"Proxy for https URLs."`
-	NoProxy []string `yaml:"noProxy" doc:"Hosts, domains and networks reached directly; the API server, the loopback and the node's own name are always added."`
+	HTTP    string   `yaml:"http" doc:"Proxy for http URLs, such as http://proxy.example:3128; no user, no password."`
+	HTTPS   string   `yaml:"https" doc:"Proxy for https URLs, in the same form."`
+	NoProxy []string `yaml:"noProxy" doc:"Hosts, domains and networks reached directly; the API server, firewall.trustedSources, the loopback and the node's own name are always added."`
 }
 
 // CATrust is one certificate authority.

@@ -63,6 +63,8 @@ func (d *decoder) validate(c *NodeConfig) []string {
 	k.files(s)
 	k.caTrust(s)
 	k.mounts(s)
+	k.time(s)
+	k.proxy(s)
 	k.join(s)
 	k.notYet(s)
 	return k.warnings

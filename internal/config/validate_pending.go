@@ -8,8 +8,6 @@ func (k *checker) notYet(s *Spec) {
 			k.bad(path, "leave it away and set it up by other means (spec.files, hooks) until a version carries it out", "this version doesn't carry it out yet")
 		}
 	}
-	no("spec.time", len(s.Time.Servers) > 0 || s.Time.SyncTimeout.Set)
-	no("spec.proxy", s.Proxy.HTTP != "" || s.Proxy.HTTPS != "" || len(s.Proxy.NoProxy) > 0)
 	no("spec.network.configure", s.Network.Configure)
 	no("spec.network.interfaces", len(s.Network.Interfaces) > 0)
 	if len(s.Users) > 0 {

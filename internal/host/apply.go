@@ -43,6 +43,8 @@ func (l *Linux) apply(ctx context.Context, c change.Change, progress func(string
 		return l.applySetHostname(ctx, c, progress)
 	case change.UpdateTrust:
 		return l.applyUpdateTrust(ctx, c, progress)
+	case change.WaitClock:
+		return l.applyWaitClock(ctx, c, progress)
 	case change.ProbeRepository:
 		return l.applyProbeRepository(ctx, c, progress)
 	case change.ImportKeys:

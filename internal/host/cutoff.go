@@ -41,7 +41,9 @@ func (i *installer) repair(ctx context.Context) error {
 		again.c.Packages, again.optional, again.options.again = damaged, nil, true
 		for done := false; !done; {
 			if done, err = again.try(ctx); err != nil {
-				return err
+				names := strings.Join(damaged, ", ")
+				return fail.Wrap(fail.KindOf(err), err, "an enabled repository must have the very version that is installed: rpm -q "+strings.Join(damaged, " ")+"; or remove it with rpm --erase --nodeps and run again",
+					"%s is damaged since a package transaction was cut off, and can't be installed again", names)
 			}
 		}
 		if damaged, err = i.damaged(ctx); err != nil {

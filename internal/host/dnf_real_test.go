@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +44,7 @@ func TestARealDnf(t *testing.T) {
 		{"what is asked for is installed, optional packages where there are some", d.install},
 		{"a second time is fine", d.install},
 		{"another version is an upgrade", d.upgrade},
+		{"what a cut-off transaction harmed is fetched again, though its repository hides it", d.cutOff},
 		{"packages go again, but not what others need", d.remove},
 		{"P6 a lock is waited for and its holder named", d.locked},
 		{"P8 conflicts are solved only by removing what is listed", d.conflict},
@@ -148,6 +150,26 @@ func (d *dnfStory) upgrade(t *testing.T) {
 	require.Contains(t, strings.Join(d.log, "\n"), "upgrading kubelet-1.35.4-1.el9.noarch (1/2)")
 }
 
+// cutOff is an empty file of a package whose database entry says that it is
+// whole, as a power cut leaves it (found by cutting a guest's power).
+func (d *dnfStory) cutOff(t *testing.T) {
+	files := strings.Fields(run(t, nil, "rpm", "-ql", "kubelet"))
+	require.NotEmpty(t, files, "a kubelet without files can't be harmed")
+	whole, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	require.NotEmpty(t, whole)
+	require.NoError(t, os.Truncate(files[0], 0))
+	// Without the repository, the message names the package and the way out.
+	err = d.install1(t.Context(), change.InstallPackages{CutOff: 1})
+	require.ErrorContains(t, err, "kubelet is damaged since a package transaction was cut off, and can't be installed again")
+	require.Contains(t, fail.HintOf(err), "kubelet")
+	require.NoError(t, d.install1(t.Context(), change.InstallPackages{CutOff: 1, Unlock: []string{"kubernetes"}}))
+	require.Contains(t, strings.Join(d.log, "\n"), "installing again what was cut off: kubelet")
+	again, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	require.Equal(t, whole, again)
+}
+
 func (d *dnfStory) locked(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
 	require.NoError(t, sleep.Start())
@@ -222,9 +244,9 @@ func (d *dnfStory) rotated(t *testing.T) {
 }
 
 func (d *dnfStory) network(t *testing.T) {
-	down := 0
+	var up atomic.Bool // how often dnf itself asks again differs by its version
 	flaky := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if down++; down <= 6 { // dnf itself tries each mirror several times
+		if !up.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
@@ -232,8 +254,12 @@ func (d *dnfStory) network(t *testing.T) {
 	}))
 	defer flaky.Close()
 	d.repo(t, "kubernetes", flaky.URL+"/kubernetes", "retries=1")
-	require.NoError(t, d.install1(quick(t, 10*time.Millisecond), change.InstallPackages{Packages: []string{"kubernetes-cni"}}))
-	require.Contains(t, strings.Join(d.log, "\n"), "trying again")
+	require.NoError(t, d.l.Apply(quick(t, 10*time.Millisecond), change.InstallPackages{Manager: "dnf", Packages: []string{"kubernetes-cni"}}, func(s string) {
+		if strings.Contains(s, "trying again") {
+			up.Store(true)
+		}
+	}))
+	require.True(t, up.Load())
 	flaky.Close()
 	run(t, nil, "dnf", "clean", "all")
 	err := d.install1(quick(t, 10*time.Millisecond), change.InstallPackages{Packages: []string{"kubelet-1.34.2-*"}})

@@ -14,7 +14,7 @@ import (
 // What the tests against a real dnf need: small signed packages, and a tree
 // with dnf that is thrown away.
 
-// pkg is one package without files.
+// pkg is one package with one file.
 type pkg struct{ name, version, tags string }
 
 // testPackages are small stand-ins with the relations of the real ones.
@@ -42,7 +42,8 @@ func run(t *testing.T, env []string, name string, args ...string) string {
 func buildPackage(t *testing.T, top, out string, p pkg) {
 	t.Helper()
 	spec := filepath.Join(top, p.name+".spec")
-	text := fmt.Sprintf("%%global debug_package %%{nil}\nName: %s\nVersion: %s\nRelease: 1.el9\nSummary: test\nLicense: MIT\nBuildArch: noarch\n%s\n%%description\ntest\n%%files\n", p.name, p.version, p.tags)
+	text := fmt.Sprintf("%%global debug_package %%{nil}\nName: %s\nVersion: %s\nRelease: 1.el9\nSummary: test\nLicense: MIT\nBuildArch: noarch\n%s\n%%description\ntest\n"+
+		"%%install\nmkdir -p %%{buildroot}/usr/share/%[1]s\necho %[1]s %[2]s >%%{buildroot}/usr/share/%[1]s/version\n%%files\n/usr/share/%[1]s/version\n", p.name, p.version, p.tags)
 	require.NoError(t, os.WriteFile(spec, []byte(text), 0o644))
 	run(t, nil, "rpmbuild", "-bb", "--quiet", "--define", "_topdir "+top, "--define", "_rpmdir "+out, "--define", "_rpmfilename %{NAME}-%{VERSION}.rpm", spec)
 }
@@ -121,6 +122,7 @@ mount --make-rprivate /
 mount -t overlay test -o lowerdir="$TREE",upperdir="$DIR/upper",workdir="$DIR/work" "$DIR/root"
 mkdir -p "$DIR/root/srv/repos"
 cp -a "$DIR/repos/." "$DIR/root/srv/repos/"
+mkdir -p "$DIR/root/etc/yum.repos.d" "$DIR/root/etc/pki/rpm-gpg"
 mount -t proc proc "$DIR/root/proc"
 mount --rbind /dev "$DIR/root/dev"
 exec chroot "$DIR/root" /srv/repos/host.test -test.run "^$TEST\$" -test.v`

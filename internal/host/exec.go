@@ -27,6 +27,7 @@ type program struct {
 	name    string
 	args    []string
 	env     []string      // added to a minimal environment
+	direct  bool          // it gets no proxy
 	stdin   []byte        // /dev/null when nil
 	timeout time.Duration // two minutes when zero
 	line    func(string)  // receives each line of output as it comes; may be nil
@@ -82,7 +83,8 @@ func (l *Linux) exec(ctx context.Context, p program) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, p.args...)
-	cmd.Env = append([]string{"PATH=" + strings.Join(searchPath, ":"), "LC_ALL=C", "HOME=/root"}, p.env...)
+	cmd.Env = append([]string{"PATH=" + strings.Join(searchPath, ":"), "LC_ALL=C", "HOME=/root"}, l.proxyFor(p)...)
+	cmd.Env = append(cmd.Env, p.env...)
 	cmd.Dir = "/" // not where the caller stands, which may be somebody's or gone
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -116,6 +115,8 @@ func (i *installer) try(ctx context.Context) (done bool, err error) {
 		i.network++
 		i.progress(d.Sentence() + "; trying again")
 		return false, i.sleep(ctx)
+	case d.Kind == diagnose.Network && len(d.Packages) > 0: // another repository may not be needed
+		return false, i.without(d)
 	case d.Kind == diagnose.Signature && !d.Unsigned && len(i.c.Keys) > 0 && !i.renewed:
 		i.renewed = true
 		i.progress(d.Sentence() + "; fetching the signing keys anew")
@@ -235,18 +236,4 @@ func (i *installer) verify(ctx context.Context) error {
 	// leave an installed package with empty programs.
 	unix.Sync()
 	return nil
-}
-
-// proxies are the proxy settings of this process, which package managers
-// honour too. Passwords in them stay in the environment.
-func proxies() []string {
-	var out []string
-	for _, name := range []string{"http_proxy", "https_proxy", "no_proxy", "all_proxy"} {
-		for _, n := range []string{name, strings.ToUpper(name)} {
-			if v := os.Getenv(n); v != "" && n != "HTTP_PROXY" { // which curl ignores, as a CGI server may set it
-				out = append(out, n+"="+v)
-			}
-		}
-	}
-	return out
 }

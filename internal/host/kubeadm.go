@@ -170,9 +170,10 @@ func (l *Linux) runJoin(ctx context.Context, c change.Join, d token.Document, te
 	defer cancel(nil)
 	w := &kubeletWatch{host: l, start: start, giveUp: cancel}
 	var one sync.Mutex // both outputs bring lines, and a reader of events takes one at a time
-	// kubeadm gets no proxy from this program's environment: the API server is
-	// reached directly, as kubelet reaches it.
-	r, err := l.exec(child, program{name: "kubeadm", args: []string{"join", "--config", JoinPath}, timeout: c.Timeout, line: func(line string) {
+	// kubeadm gets no proxy, neither the configuration's nor one of this program's
+	// environment: it talks to the API server only, under whatever name the cluster
+	// tells it, and reaches it directly, as kubelet does.
+	r, err := l.exec(child, program{name: "kubeadm", args: []string{"join", "--config", JoinPath}, direct: true, timeout: c.Timeout, line: func(line string) {
 		one.Lock()
 		defer one.Unlock()
 		if strings.HasPrefix(line, "[") {

@@ -24,6 +24,8 @@ type Linux struct {
 
 	systemd *systemd.Conn
 
+	proxy []string // the configuration's, as NAME=VALUE (UseProxy)
+
 	credential *token.Document   // the join token, in memory only
 	source     change.FetchToken // where it came from
 	record     string            // where what it leaves is noted: mint.RecordPath

@@ -153,7 +153,7 @@ func (l *Linux) applySetHostname(ctx context.Context, c change.SetHostname, _ fu
 // applyRunHook runs one of the user's own commands. Its marker says that it
 // succeeded, so it is written last.
 func (l *Linux) applyRunHook(ctx context.Context, c change.RunHook, progress func(string)) error {
-	r, err := l.exec(ctx, program{name: "sh", args: []string{"-c", c.Command}, timeout: hookTime, line: progress})
+	r, err := l.exec(ctx, program{name: "sh", args: []string{"-c", c.Command}, env: l.hookProxy(), timeout: hookTime, line: progress})
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,8 @@ type View interface {
 
 	// System returns what identifies host and kernel.
 	System() (System, error)
+	// Clock tells whether the clock is synchronised; nothing of a tree.
+	Clock() (Clock, error)
 	// Filesystem describes the filesystem that holds path (or its nearest
 	// existing parent).
 	Filesystem(path string) (Filesystem, error)
@@ -136,6 +138,26 @@ type System struct {
 	CPUs        int       `json:"cpus,omitempty"`
 	SELinux     string    `json:"selinux"` // disabled, permissive, enforcing
 }
+
+// Clock tells who calls the clock synchronised.
+type Clock struct {
+	// Kernel: its maximum error is below 16 s, the most it counts to. A client
+	// keeps it there, and chronyd puts it back to 16 s when it starts.
+	Kernel bool `json:"kernel"`
+	// Timesyncd: systemd-timesyncd has set the clock since it started.
+	Timesyncd bool `json:"timesyncd"`
+}
+
+// By tells whether the clock is synchronised by the client that unit is.
+func (c Clock) By(unit string) bool {
+	if unit == Timesyncd {
+		return c.Timesyncd
+	}
+	return c.Kernel
+}
+
+// Timesyncd is the unit of systemd's own NTP client.
+const Timesyncd = "systemd-timesyncd.service"
 
 // Filesystem is the filesystem under a path.
 type Filesystem struct {

@@ -51,6 +51,8 @@ func (w *World) apply(c change.Change) error {
 		w.put("/etc/hostname", c.Name+"\n")
 	case change.UpdateTrust:
 		w.updateTrust(c)
+	case change.WaitClock:
+		return w.waitClock(c)
 	case change.ProbeRepository:
 	case change.ImportKeys:
 		return w.importKeys(c)
@@ -213,6 +215,7 @@ func (w *World) setUnit(c change.SetUnit) error {
 	if c.Start || c.Restart {
 		u.ActiveState = "active"
 		u.StartedAt = w.now()
+		w.Synced = w.Synced && !slices.Contains(clients, c.Unit)
 	}
 	if c.Disable {
 		w.swapOff(func(s Swap) bool { return s.Unit == c.Unit })

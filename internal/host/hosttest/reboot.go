@@ -31,6 +31,7 @@ func (w *World) stock() *World {
 func (w *World) Reboot() {
 	w.Restart()
 	w.Sys.Now = w.Sys.Now.Add(time.Minute)
+	w.Synced = false
 	for p := range w.Files {
 		if strings.HasPrefix(p, "/run/") && !strings.HasPrefix(p, "/run/systemd/") {
 			delete(w.Files, p)

@@ -57,6 +57,7 @@ type World struct {
 	Tables     host.IPTables
 	Net        host.Network
 	LateRoute  *host.Route // appears when the route is awaited
+	Synced     bool        // the clock, since its client was started
 	NodeObject host.Node
 	TokenDoc   string   // what fetching the token yields; empty: nothing there
 	Minted     []string // ids of the tokens that were made on the cluster

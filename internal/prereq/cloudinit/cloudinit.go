@@ -22,10 +22,15 @@ type Settings struct {
 	Unread []string `json:"unread,omitempty"`
 }
 
-const main = "/etc/cloud/cloud.cfg"
+const (
+	main = "/etc/cloud/cloud.cfg"
+	// userData is all parts of the instance's user-data as one cloud-config, as
+	// cloud-init keeps it; it counts more than any file.
+	userData = "/var/lib/cloud/instance/cloud-config.txt"
+)
 
-// Read reads cloud.cfg and cloud.cfg.d; of a key that is given twice the later
-// file counts. Without cloud-init, or with it disabled, nothing is set.
+// Read reads cloud.cfg, cloud.cfg.d and the user-data; of a key that is given
+// twice the later file counts. Without cloud-init, or with it disabled, nothing is set.
 func Read(v host.View) (Settings, error) {
 	var s Settings
 	if info, err := v.Stat(main); err != nil || !info.Exists {
@@ -43,6 +48,11 @@ func Read(v host.View) (Settings, error) {
 		if strings.HasSuffix(n, ".cfg") {
 			paths = append(paths, "/etc/cloud/cloud.cfg.d/"+n)
 		}
+	}
+	if info, err := v.Stat(userData); err != nil {
+		return s, err
+	} else if info.Exists {
+		paths = append(paths, userData)
 	}
 	s.Hostname = true
 	for _, p := range paths {

@@ -21,6 +21,7 @@ func TestWhatCloudInitWritesAgain(t *testing.T) {
 		"the later file": {map[string]string{main: "preserve_hostname: true\nmanage_etc_hosts: true", "/etc/cloud/cloud.cfg.d/05-x.cfg": "{preserve_hostname: false, manage_etc_hosts: false}"}, Settings{Hostname: true}},
 		"localhost":      {map[string]string{main: "preserve_hostname: true\nmanage_etc_hosts: localhost"}, Settings{Hosts: true}},
 		"nested":         {map[string]string{main: "system_info:\n  preserve_hostname: true\n"}, Settings{Hostname: true}},
+		"in user-data":   {map[string]string{main: "preserve_hostname: false\nmanage_etc_hosts: true", userData: "#cloud-config\npreserve_hostname: true\n"}, Settings{Hosts: true}},
 		"no YAML":        {map[string]string{main: "preserve_hostname: true", "/etc/cloud/cloud.cfg.d/x.cfg": "a: [", "/etc/cloud/cloud.cfg.d/README": "a: ["}, Settings{Unread: []string{"/etc/cloud/cloud.cfg.d/x.cfg"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

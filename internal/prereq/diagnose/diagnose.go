@@ -37,6 +37,9 @@ type Diagnosis struct {
 	Where string
 	// Detail is the evidence in the package manager's own words, on one line.
 	Detail string
+	// Skipped is a repository that the package manager went on without, and why;
+	// trying again won't help.
+	Skipped string
 	// Pid holds the lock; 0 when the message doesn't tell.
 	Pid int
 	// Transient is set when trying again may help.
@@ -54,7 +57,7 @@ func (d Diagnosis) Sentence() string {
 	case None:
 		return ""
 	case NotFound:
-		return "no enabled repository has " + names
+		return "no enabled repository has " + names + d.skipped()
 	case Excluded:
 		s = names + " is excluded: a repository has it, but an exclude= line or a version lock hides it"
 	case Conflict:
@@ -91,7 +94,14 @@ func (d Diagnosis) Sentence() string {
 	if d.Detail != "" {
 		s += ": " + d.Detail
 	}
-	return s
+	return s + d.skipped()
+}
+
+func (d Diagnosis) skipped() string {
+	if d.Skipped == "" {
+		return ""
+	}
+	return "; it went on without a repository that can't be read, " + d.Skipped
 }
 
 // Hint is the next action.

@@ -25,6 +25,8 @@ var (
 	dnfSignature  = regexp.MustCompile(`(?mi)^.*(?:GPG check FAILED|GPG signature verification error|Bad GPG signature|OpenPGP check|Signature verification|does not verify|Key import failed|Didn't install any keys|key (?:has )?expired|Signing key not found).*$`)
 	dnfRepository = regexp.MustCompile(`(?m)(?:Failed to download metadata for repo|Errors during downloading metadata for repository|Failed to download metadata \([^)]*\) for repository) ["']([^"']+)["']`)
 	dnfNetwork    = regexp.MustCompile(`(?m)^.*(?:Curl error|Status code: \d|Could not resolve host|Cannot download|Download failed|No more mirrors|Failed to download|Inconsistent server data).*$`)
+	dnfErrors     = regexp.MustCompile(`(?m)^Errors during downloading metadata for repository '([^']+)':\n((?:[ ]+- .*\n)+)`)
+	dnfSkipped    = regexp.MustCompile(`(?m)^Ignoring repositories: \S`)
 	dnfEvidence   = regexp.MustCompile(`(?m)(?:Curl error \(\d+\): [^\[\n]+|Status code: \d+ for \S+|Inconsistent server data[^(\n]*)`)
 	dnfFinal      = regexp.MustCompile(`Status code: (?:40[0134]|410)|Curl error \((?:3|1|37|51|58|60|77|90|91)\)`)
 	dnfSpace      = regexp.MustCompile(`(?m)(?:needs \S+ more space on the (\S+) filesystem|At least \S+ more space needed on the (\S+) filesystem|^.*No space left on device.*$|^.*Curl error \(23\).*$|^.*(?:Failed writing received data to disk|Disk quota exceeded).*$)`)
@@ -60,13 +62,30 @@ func Dnf(exit int, output string) Diagnosis {
 	}
 	for _, f := range []func(string) (Diagnosis, bool){dnfSigned, dnfMatch, dnfTogether, dnfFetch} {
 		if d, ok := f(output); ok {
-			return d
+			return d.unlessSkipped(output)
 		}
 	}
 	if line := dnfNoRepos.FindString(output); line != "" {
 		return Diagnosis{Kind: NoRepository, Detail: oneLine(strings.TrimPrefix(line, "Error: "))}
 	}
 	return Diagnosis{Kind: Other, Detail: lastError(output)}
+}
+
+// unlessSkipped is d, unless dnf went on without a repository that can't be read
+// (skip_if_unavailable, dnf.conf(5)): what is missing may be there. That is
+// Network when trying again may help, with the packages of d; else d says it.
+func (d Diagnosis) unlessSkipped(out string) Diagnosis {
+	if d.Kind != NotFound && d.Kind != Dependency || !dnfSkipped.MatchString(out) {
+		return d
+	}
+	for _, m := range dnfErrors.FindAllStringSubmatch(out, -1) {
+		if e := dnfEvidence.FindString(m[2]); e != "" && !dnfFinal.MatchString(e) {
+			return Diagnosis{Kind: Network, Packages: d.Packages, Where: m[1], Detail: oneLine(e), Transient: true}
+		}
+	}
+	n, _ := dnfFetch(out)
+	d.Skipped = n.Where + ": " + n.Detail
+	return d
 }
 
 // locked reads the holder of a lock from a match, when the message names it.

@@ -45,6 +45,10 @@ func TestDnfFailuresAreClassified(t *testing.T) {
 			Detail: "Curl error (6): Couldn't resolve host name for http://nosuch.invalid/repo/repodata/repomd.xml"},
 		"connection-refused": {Kind: Network, Where: "net", Transient: true,
 			Detail: "Curl error (7): Couldn't connect to server for http://127.0.0.1:9/repo/repodata/repomd.xml"},
+		"skipped-repository": {Kind: Network, Where: "kubernetes", Packages: []string{"kubernetes-cni"}, Transient: true,
+			Detail: "Curl error (7): Couldn't connect to server for http://127.0.0.1:1/k/repodata/repomd.xml"},
+		"skipped-repository-for-good": {Kind: NotFound, Packages: []string{"kubernetes-cni"},
+			Skipped: "_dnf_local: Curl error (37): Couldn't read a file:// file for file:///var/lib/dnf/plugins/local/repodata/repomd.xml"},
 		"repository-is-404": {Kind: Network, Where: "net", Detail: "Status code: 404 for http://repo.example/9.7/repodata/repomd.xml"},
 		"package-is-404": {Kind: Network,
 			Detail: "Status code: 404 for http://repo.example/repos/kubernetes/kubectl-1.35.4-150500.1.1.x86_64.rpm"},
@@ -150,4 +154,12 @@ func FuzzDnfAlwaysGivesAKindAndASentence(f *testing.F) {
 		DnfRemovals(out)
 		DnfProgress(out)
 	})
+}
+
+func TestOfTwoSkippedRepositoriesTheOneThatMayComeBackIsNamed(t *testing.T) {
+	_, gone := captured(t, "testdata/dnf/skipped-repository-for-good.txt")
+	exit, down := captured(t, "testdata/dnf/skipped-repository.txt")
+	d := Dnf(exit, gone+down)
+	require.Equal(t, Network, d.Kind)
+	require.Equal(t, "kubernetes", d.Where)
 }

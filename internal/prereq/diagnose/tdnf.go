@@ -12,6 +12,8 @@ var (
 	tdnfError    = regexp.MustCompile(`(?m)^Error\((\d+)\) : (.*)$`)
 	tdnfMissing  = regexp.MustCompile(`(?m)^(\S+) package not found or not installed`)
 	tdnfDisabled = regexp.MustCompile(`(?m)^Disabling Repo: '?([^'\n]+?)'?\s*$`)
+	tdnfFetch    = regexp.MustCompile(`(?m)^(?:Error: (?:\d+ when|Failed to)|curl#\d+:|Error\(12\d\d\)).*$`)
+	tdnfFinal    = regexp.MustCompile(`(?m)^Error: (?:40[0134]|410) when downloading`)
 	tdnfNothing  = regexp.MustCompile(`(?m)^Nothing to do\.?\s*$`)
 	tdnfHave     = regexp.MustCompile(`(?m)^Package \S+ is already installed\.?\s*$`)
 	tdnfRepo     = regexp.MustCompile(`(?m)Failed to synchronize cache for repo '([^']+)'`)
@@ -70,6 +72,15 @@ func Tdnf(exit int, output string) Diagnosis {
 	switch d.Kind {
 	case NotFound:
 		d.Packages = unique(found(tdnfMissing, output))
+		if n, ok := tdnfSkipped(output); ok { // what is missing may be there
+			if n.Kind == Network {
+				n.Packages = d.Packages
+			}
+			if n.Kind == Network && !n.Transient {
+				return Diagnosis{Kind: NotFound, Packages: d.Packages, Skipped: n.Where + ": " + n.Detail}
+			}
+			return n
+		}
 		if len(d.Packages) > 0 {
 			d.Detail = ""
 		}
@@ -97,16 +108,27 @@ func Tdnf(exit int, output string) Diagnosis {
 // repository that could not be read is disabled, and then there is nothing to
 // do.
 func tdnfFalseSuccess(output string) Diagnosis {
-	disabled := unique(found(tdnfDisabled, output))
-	if len(disabled) > 0 && tdnfNothing.MatchString(output) && !tdnfHave.MatchString(output) {
-		d := Diagnosis{Kind: Network, Where: strings.Join(disabled, ", "), Transient: true,
-			Detail: "tdnf disabled it and then found nothing to do"}
-		if line := tdnfKey.FindString(output); line != "" {
-			d.Kind, d.Packages, d.Detail, d.Transient = Signature, []string{"repository " + d.Where}, oneLine(line), false
+	if d, ok := tdnfSkipped(output); ok && tdnfNothing.MatchString(output) && !tdnfHave.MatchString(output) {
+		if d.Kind == Network && d.Detail == "" {
+			d.Detail = "tdnf disabled it and then found nothing to do"
 		}
 		return d
 	}
 	return Diagnosis{}
+}
+
+// tdnfSkipped is why tdnf went on without a repository that it couldn't read
+// (skip_if_unavailable).
+func tdnfSkipped(output string) (Diagnosis, bool) {
+	disabled := unique(found(tdnfDisabled, output))
+	if len(disabled) == 0 {
+		return Diagnosis{}, false
+	}
+	d := Diagnosis{Kind: Network, Where: strings.Join(disabled, ", "), Detail: oneLine(tdnfFetch.FindString(output)), Transient: !tdnfFinal.MatchString(output)}
+	if line := tdnfKey.FindString(output); line != "" {
+		d = Diagnosis{Kind: Signature, Where: d.Where, Packages: []string{"repository " + d.Where}, Detail: oneLine(line)}
+	}
+	return d, true
 }
 
 var (

@@ -62,6 +62,16 @@ func TestP4ADisabledRepositoryAndNothingToDoIsAFailure(t *testing.T) {
 	require.Equal(t, None, Tdnf(0, "Disabling Repo: 'extras'\nPackage kubelet-1.35.4-1.x86_64 is already installed.\nNothing to do.\n").Kind)
 }
 
+func TestAPackageThatIsMissingBesideADisabledRepositoryIsNotCalledMissing(t *testing.T) {
+	const end = "Disabling Repo: 'Kubernetes'\nkubelet-1.35.4-* package not found or not installed\nError(1011) : No matching packages\n"
+	require.Equal(t, Diagnosis{Kind: Network, Where: "Kubernetes", Packages: []string{"kubelet-1.35.4-*"}, Transient: true, Detail: "Error: Failed to synchronize cache for repo 'Kubernetes' from 'http://repo.example/k'"},
+		Tdnf(243, "Refreshing metadata for: 'Kubernetes'\nError: Failed to synchronize cache for repo 'Kubernetes' from 'http://repo.example/k'\n"+end))
+	gone := Tdnf(243, "Error: 404 when downloading http://repo.example/k/repodata/repomd.xml\n. Please check repo url.\n"+end)
+	require.Equal(t, NotFound, gone.Kind, "a wrong URL doesn't mend itself")
+	require.Equal(t, "no enabled repository has kubelet-1.35.4-*; it went on without a repository that can't be read, Kubernetes: Error: 404 when downloading http://repo.example/k/repodata/repomd.xml", gone.Sentence())
+	require.Equal(t, Signature, Tdnf(243, "repo md signature check: No public key\n"+end).Kind)
+}
+
 func TestTdnfProgressLinesBecomeShortTexts(t *testing.T) {
 	for line, want := range map[string]string{
 		"Installing/Updating: kubelet-1.35.4-150500.1.1.x86_64":                              "installing kubelet-1.35.4-150500.1.1.x86_64",

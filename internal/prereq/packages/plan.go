@@ -44,7 +44,7 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	repos := repositories(spec, f, lock.exclude)
 	p.Warnings = append(p.Warnings, repos.Warnings...)
 	p.Blocked = append(p.Blocked, repos.Blocked...)
-	if waits(spec, f, repos.Changes, len(installing) > 0) {
+	if waits(spec, f, repos.Changes, len(installing) > 0 || f.CutOff != 0) {
 		p.Changes = append(p.Changes, change.WaitRoute{Family: spec.Network.DefaultRoute.Family, Timeout: spec.Network.DefaultRoute.Timeout.Duration})
 	}
 	p.Changes = append(p.Changes, repos.Changes...)
@@ -55,23 +55,33 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 			p.Blocked = append(p.Blocked, fail.New(fail.Step, "name the repositories in spec.packages.repositories, or install them beforehand",
 				"%s must be installed, but this host has no enabled package repository", strings.Join(installing, ", ")))
 		}
-		p.Changes = append(p.Changes, install(spec, f, m, installing, append(w.optional, lock.optional...), lock.exclude))
+		p.Changes = append(p.Changes, install(spec, f, m, w, installing, append(w.optional, lock.optional...), lock.exclude))
 	case f.CutOff != 0: // everything was there already when the run was cut off
-		p.Changes = append(p.Changes, change.InstallPackages{Manager: m.name, CutOff: f.CutOff})
+		p.Changes = append(p.Changes, install(spec, f, m, w, nil, nil, lock.exclude))
 	}
 	p.Changes = append(p.Changes, lock.after...)
 	return p
 }
 
-func install(spec config.Spec, f Facts, m manager, required, optional []string, hide bool) change.InstallPackages {
+// install is the one transaction. After one that was cut off, any package that
+// is wanted may turn out to be damaged and is then fetched again, so their
+// repositories must show them all.
+func install(spec config.Spec, f Facts, m manager, w want, required, optional []string, hide bool) change.InstallPackages {
 	optional = missing(optional, f.Installed)
-	var names []string
-	for _, s := range append(slices.Clone(required), optional...) {
-		names = append(names, rpmspec.Name(s))
+	c := change.InstallPackages{Manager: m.name, Packages: required, Optional: optional, CutOff: f.CutOff}
+	fetched := slices.Concat(required, optional)
+	if f.CutOff != 0 {
+		fetched = append(fetched, slices.Concat(w.required, w.optional)...)
 	}
 	// What these require is hidden by the documented exclude line, too.
-	names = append(names, "kubernetes-cni", "cri-tools")
-	c := change.InstallPackages{Manager: m.name, Packages: required, Optional: optional, Remove: spec.Packages.Remove, Unlock: unlocked(spec, f, names, hide), CutOff: f.CutOff}
+	names := []string{"kubernetes-cni", "cri-tools"}
+	for _, s := range fetched {
+		names = append(names, rpmspec.Name(s))
+	}
+	c.Unlock = unlocked(spec, f, names, hide)
+	if len(required) > 0 {
+		c.Remove = spec.Packages.Remove
+	}
 	for _, r := range spec.Packages.Repositories {
 		if len(r.GPGKeys) > 0 {
 			c.Keys = append(c.Keys, importKeys(r))

@@ -91,7 +91,10 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	if f.Var.ReadOnly {
 		block("remount it read-write", "/var/lib is on a read-only filesystem")
 	}
-	if s.Now.Before(notBefore) || s.Now.After(notBefore.AddDate(50, 0, 0)) {
+	switch off := s.Now.Before(notBefore) || s.Now.After(notBefore.AddDate(50, 0, 0)); {
+	case off && spec.Time.SyncTimeout.Duration > 0:
+		warn("the clock says %s: nothing is fetched before it is synchronised (spec.time)", s.Now.Format(time.DateOnly))
+	case off:
 		block("start chronyd (or another NTP client) and run again", "the clock says %s: no certificate would be valid then", s.Now.Format(time.DateOnly))
 	}
 	switch free := f.Var.FreeBytes; {

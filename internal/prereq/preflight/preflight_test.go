@@ -55,7 +55,10 @@ func TestWhatStopsAJoinIsToldBeforehand(t *testing.T) {
 		"kernel 4.18 and 1.34": {func(f *Facts, s *config.Spec) {
 			f.System.Kernel, s.Kubernetes.Version = "4.18.0-553.el8_10.x86_64", "v1.34.1"
 		}, "", "", ""},
-		"a clock in the past":         {func(f *Facts, _ *config.Spec) { f.System.Now = time.Date(2016, 1, 1, 0, 0, 0, 0, time.UTC) }, "the clock says 2016-01-01", "chronyd", ""},
+		"a clock in the past": {func(f *Facts, _ *config.Spec) { f.System.Now = time.Date(2016, 1, 1, 0, 0, 0, 0, time.UTC) }, "the clock says 2016-01-01", "chronyd", ""},
+		"a clock in the past that is going to be set": {func(f *Facts, s *config.Spec) {
+			f.System.Now, s.Time.SyncTimeout.Duration = time.Date(2016, 1, 1, 0, 0, 0, 0, time.UTC), time.Minute
+		}, "", "", "the clock says 2016-01-01: nothing is fetched before it is synchronised"},
 		"no space":                    {func(f *Facts, _ *config.Spec) { f.Var.FreeBytes = 100 << 20 }, "/var/lib has only 100.0 MiB left", "free at least", ""},
 		"little space":                {func(f *Facts, _ *config.Spec) { f.Var.FreeBytes = 3 << 30 }, "", "", "/var/lib has only 3.0 GiB left"},
 		"a foreign listener":          {func(f *Facts, _ *config.Spec) { f.KubeletPort = true }, "something else listens on port 10250", "ss -ltnp", ""},

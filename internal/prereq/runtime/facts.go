@@ -28,6 +28,10 @@ type Facts struct {
 	UnitFile host.Text            `json:"unitFile"`
 	Config   Config               `json:"config"`
 	Hosts    map[string]host.Text `json:"hosts,omitempty"` // hosts.toml files by path
+	// Proxy is the unit's drop-in with the proxy; Hostname, the host's own name,
+	// is asked only when a proxy is asked for.
+	Proxy    host.Text `json:"proxy,omitzero"`
+	Hostname string    `json:"hostname,omitempty"`
 	// Archives are the records of archives that were unpacked and whose files
 	// are still those, by URL.
 	Archives map[string]archive.Marker `json:"archives,omitempty"`
@@ -76,7 +80,7 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 			return f, err
 		}
 	}
-	if err := f.readTrust(v, spec); err != nil {
+	if err := errors.Join(f.readTrust(v, spec), f.readProxy(v, spec)); err != nil {
 		return f, err
 	}
 	s, err := v.System()
@@ -84,6 +88,9 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 		return f, err
 	}
 	f.SELinux = s.SELinux
+	if spec.Proxy.Asked() {
+		f.Hostname = s.Hostname
+	}
 	if !s.Now.IsZero() {
 		f.Now = s.Now.UnixMicro()
 	}

@@ -48,11 +48,13 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 		}
 		p.Changes = append(p.Changes, planHosts(r, f)...)
 	}
-	set, warning := planService(r, f, len(archives) > 0 || writesUnit, configured)
+	replaced := len(archives) > 0 || writesUnit
+	proxied := planProxy(spec, f, foreign(f) && !replaced && !configured, &p)
+	set, warning := planService(r, f, replaced, configured || proxied)
 	if warning != "" {
 		p.Warnings = append(p.Warnings, warning)
 	}
-	set.Reload = set.Reload || writesUnit
+	set.Reload = set.Reload || writesUnit || proxied
 	if set.Reload || set.Enable || set.Start || set.Restart {
 		p.Changes = append(p.Changes, set)
 	}
@@ -245,13 +247,16 @@ func planHosts(r config.Runtime, f Facts) []change.Change {
 	return out
 }
 
+// foreign tells whether something answers that isn't the runtime's own unit.
+func foreign(f Facts) bool { return f.CRI != nil && f.Unit.LoadState == "not-found" }
+
 // planService enables and starts the runtime. A daemon that is older than what
 // it should have read is restarted, so that a run cut off between writing and
 // restarting is finished by the next one.
 func planService(r config.Runtime, f Facts, replaced, configured bool) (change.SetUnit, string) {
 	set := change.SetUnit{Unit: Unit(r), Socket: r.Socket, Reload: f.Unit.NeedsReload}
 	answers := f.CRI != nil
-	if answers && f.Unit.LoadState == "not-found" && !replaced && !configured {
+	if foreign(f) && !replaced && !configured {
 		return change.SetUnit{}, "something other than " + Unit(r) + " runs the runtime at " + r.Socket + "; whether it comes back after a reboot is its own affair"
 	}
 	set.Enable = slices.Contains([]string{"", "disabled", "enabled-runtime", "linked", "bad"}, f.Unit.UnitFileState)

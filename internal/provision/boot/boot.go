@@ -38,6 +38,9 @@ type Options struct {
 	Binary       []byte
 	BinarySource source.Source
 	BinaryPath   string // where it is put; empty: DefaultBinary
+	// Proxy is how the binary is fetched: variables as NAME=VALUE, names in upper
+	// case (config.Spec.ProxyVariables).
+	Proxy []string
 	// Secrets are files that go along, mode 0600.
 	Secrets []File
 	// Missing are files that the configuration names and that somebody else has

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/coreos/ignition/v2/config/shared/errors"
 	v30 "github.com/coreos/ignition/v2/config/v3_0"
 	v33 "github.com/coreos/ignition/v2/config/v3_3"
 	"github.com/coreos/ignition/v2/config/v3_3/types"
@@ -48,6 +49,9 @@ func Ignition(o Options, spec string) ([]byte, error) {
 	}
 	// What is used here is the same in all of them but for the version.
 	c := types.Config{Ignition: types.Ignition{Version: spec + ".0"}}
+	if o.Binary == nil { // else nothing is fetched, and 3.0 knows no proxy
+		c.Ignition.Proxy = ignitionProxy(o.Proxy)
+	}
 	c.Storage.Directories = []types.Directory{{Node: types.Node{Path: "/etc/nodeagent"}, DirectoryEmbedded1: types.DirectoryEmbedded1{Mode: ptr(0o700)}}}
 	for _, f := range o.files(false) {
 		if f.Path == unitPath {
@@ -67,7 +71,13 @@ func Ignition(o Options, spec string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch r, err := validate(out); {
+	// A proxy that is itself asked in plain http sees which host is asked for and
+	// nothing more: https goes through it in a tunnel.
+	r, err := validate(out)
+	r.Entries = slices.DeleteFunc(r.Entries, func(e report.Entry) bool {
+		return e.Kind == report.Warn && e.Message == errors.ErrInsecureProxy.Error()
+	})
+	switch {
 	case err != nil:
 		return nil, fail.Wrap(fail.Step, err, "", "Ignition's own validator refuses what was rendered (%s)", r.String())
 	case len(r.Entries) > 0:
@@ -139,6 +149,23 @@ func (o *Options) ignitionBinary() types.Resource {
 	sum := sha512.Sum512(o.Binary)
 	r.Verification.Hash = ptr("sha512-" + hex.EncodeToString(sum[:]))
 	return r
+}
+
+// ignitionProxy is how Ignition itself fetches.
+func ignitionProxy(vars []string) (p types.Proxy) {
+	for _, v := range vars {
+		switch name, value, _ := strings.Cut(v, "="); name {
+		case "HTTP_PROXY":
+			p.HTTPProxy = ptr(value)
+		case "HTTPS_PROXY":
+			p.HTTPSProxy = ptr(value)
+		case "NO_PROXY":
+			for e := range strings.SplitSeq(value, ",") {
+				p.NoProxy = append(p.NoProxy, types.NoProxyItem(e))
+			}
+		}
+	}
+	return p
 }
 
 // ignitionUsers are users and the groups they name. Ignition leaves a group

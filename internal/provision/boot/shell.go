@@ -43,6 +43,18 @@ get() {
 }
 `
 
+// fetching is that function, with the proxy that it uses: curl and wget read
+// the names in lower case.
+func (o *Options) fetching() string {
+	var b strings.Builder
+	for _, v := range o.Proxy {
+		name, value, _ := strings.Cut(v, "=")
+		name = strings.ToLower(name)
+		fmt.Fprintf(&b, "%s=%s\nexport %s\n", name, quote(value), name)
+	}
+	return b.String() + fetching
+}
+
 // quote writes a word for the shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
@@ -109,7 +121,7 @@ func wrapped(b []byte) string {
 // newer one that somebody has put there stays.
 func (o *Options) getBinary() string {
 	return "#!/bin/sh\n# Fetches nodeagent when it isn't here yet; nodeagent.service runs it before every start.\nset -eu\numask 077\n" +
-		functions + fetching + "[ ! -x " + quote(o.BinaryPath) + " ] || exit 0\n" + o.installBinary()
+		functions + o.fetching() + "[ ! -x " + quote(o.BinaryPath) + " ] || exit 0\n" + o.installBinary()
 }
 
 // Script renders a script for `ssh root@host sh -s`: it installs binary,
@@ -127,7 +139,7 @@ set -eu
 umask 077
 ` + functions)
 	if o.Binary == nil {
-		b.WriteString(fetching)
+		b.WriteString(o.fetching())
 	}
 	// In a function, so that the shell has read everything before the first
 	// command runs: a connection that breaks leaves nothing half done.
