@@ -211,6 +211,12 @@ func rule(d config.Disk, x host.BlockDevice, properties map[string]string) (udev
 	switch {
 	case x.Type == "mpath":
 		by(func(v string) bool { return strings.HasPrefix(v, "mpath-") }, "DM_UUID")
+	case strings.HasPrefix(x.Name, "nvme") && x.Type == "disk" && (s.Serial != "" || strings.HasPrefix(s.Path, "/dev/disk/by-id/")):
+		// The serial is the controller's, and so are links that are made of it: a
+		// namespace that is made later has them, too, and must not get this link.
+		// The kernel's wwid is the namespace's.
+		by(func(string) bool { return true }, "ID_WWN")
+		link(x.ByID, isWWID)
 	case s.Serial != "":
 		by(func(v string) bool { return strings.TrimSpace(v) == s.Serial }, "ID_SERIAL_SHORT", "ID_SERIAL", "ID_SCSI_SERIAL", "SCSI_IDENT_SERIAL")
 	case s.WWN != "":
@@ -233,6 +239,13 @@ func rule(d config.Disk, x host.BlockDevice, properties map[string]string) (udev
 		return l, fail.New(fail.Safety, "select the disk by another of wwn, serial, diskUUID, scsiUnit, path", "disk %s: %s: %q can't stand in a rule of udev's, which would take some of its characters for a pattern", d.Name, describe(x), l.Value)
 	}
 	return l, nil
+}
+
+// isWWID tells whether a by-id link is of the kernel's wwid of an NVMe
+// namespace: nvme_ns_wwid_show in drivers/nvme/host.
+func isWWID(link string) bool {
+	id, ok := strings.CutPrefix(link, "/dev/disk/by-id/nvme-")
+	return ok && (strings.HasPrefix(id, "eui.") || strings.HasPrefix(id, "uuid.") || strings.HasPrefix(id, "nvme."))
 }
 
 func said(properties map[string]string) string {

@@ -60,6 +60,7 @@ func TestARuleKnowsTheDiskByWhatItIsSelectedBy(t *testing.T) {
 	x := scsiDisk("sdb", "S4X01", "0x5000c500a1b2c3d4")
 	part := host.BlockDevice{Name: "sdb2", Path: "/dev/sdb2", Type: "part", Parent: "sdb", Size: gib, ByID: []string{"/dev/disk/by-id/wwn-0x5-part2"}}
 	vmware := vmdk("sdb", 3, 1, uuidA)
+	nvme := host.BlockDevice{Name: "nvme0n1", Path: "/dev/nvme0n1", Type: "disk", Size: gib, Serial: "N1", ByID: []string{"/dev/disk/by-id/nvme-MODEL_N1", "/dev/disk/by-id/nvme-eui.0025"}}
 	for name, c := range map[string]struct {
 		device     host.BlockDevice
 		sel        config.DiskSelect
@@ -69,6 +70,9 @@ func TestARuleKnowsTheDiskByWhatItIsSelectedBy(t *testing.T) {
 		"serial":                    {x, config.DiskSelect{Serial: "S4X01"}, map[string]string{"ID_SERIAL": "3S4X01", "ID_SERIAL_SHORT": "S4X01"}, "disk ENV{ID_SERIAL_SHORT} S4X01"},
 		"serial of virtio":          {x, config.DiskSelect{Serial: "S4X01"}, map[string]string{"ID_SERIAL": "S4X01"}, "disk ENV{ID_SERIAL} S4X01"},
 		"serial of sg3_utils":       {x, config.DiskSelect{Serial: "S4X01"}, map[string]string{"ID_SERIAL_SHORT": "35000", "SCSI_IDENT_SERIAL": " S4X01"}, "disk ENV{SCSI_IDENT_SERIAL}  S4X01"},
+		"serial of a controller":    {nvme, config.DiskSelect{Serial: "N1"}, map[string]string{"ID_SERIAL_SHORT": "N1", "ID_WWN": "eui.0025"}, "disk ENV{ID_WWN} eui.0025"},
+		"a link made of it":         {nvme, config.DiskSelect{Path: nvme.ByID[0]}, map[string]string{"ID_WWN": "eui.0025"}, "disk ENV{ID_WWN} eui.0025"},
+		"the same without a wwn":    {nvme, config.DiskSelect{Serial: "N1"}, map[string]string{"ID_SERIAL_SHORT": "N1"}, "disk SYMLINK disk/by-id/nvme-eui.0025"},
 		"wwn":                       {x, config.DiskSelect{WWN: "naa.5000C500A1B2C3D4"}, map[string]string{"ID_WWN": "0x5000c500a1b2c3d4"}, "disk ENV{ID_WWN} 0x5000c500a1b2c3d4"},
 		"wwn with an extension":     {x, config.DiskSelect{WWN: "0x5000c500a1b2c3d4"}, map[string]string{"ID_WWN": "0x5000c500a1b2c3d4", "ID_WWN_WITH_EXTENSION": "0x5000c500a1b2c3d4"}, "disk ENV{ID_WWN_WITH_EXTENSION} 0x5000c500a1b2c3d4"},
 		"uuid":                      {vmware, config.DiskSelect{DiskUUID: "6000C29d-1f24-7b0c-9a36-5d2e8f4b1c70"}, map[string]string{"ID_SERIAL": "3" + uuidA, "ID_WWN_WITH_EXTENSION": "0x" + uuidA}, "disk ENV{ID_WWN_WITH_EXTENSION} 0x" + uuidA},
@@ -124,6 +128,7 @@ func TestWhichRawDisksAreRefused(t *testing.T) {
 		"a logical volume":                   {facts(host.BlockDevice{Name: "dm-1", Path: "/dev/dm-1", Type: "lvm", ByID: []string{"/dev/disk/by-id/dm-name-vg-lv"}}), []config.Disk{by(config.DiskSelect{Path: "/dev/disk/by-id/dm-name-vg-lv"})}, "it is of type lvm"},
 		"no stable link":                     {known(facts(change(x, func(x *host.BlockDevice) { x.ByID, x.ByPath = nil, nil })), "sdb", is), []config.Disk{serial}, "kernel names change between boots"},
 		"a serial that udev doesn't know":    {known(facts(x), "sdb", map[string]string{"ID_SERIAL": "other"}), []config.Disk{serial}, `says so, by which a rule could know the disk; it says: ID_SERIAL="other"`},
+		"a serial of a controller alone":     {known(facts(host.BlockDevice{Name: "nvme0n1", Path: "/dev/nvme0n1", Type: "disk", Size: gib, Serial: "S4X01", ByID: []string{"/dev/disk/by-id/nvme-MODEL_S4X01"}}), "nvme0n1", is), []config.Disk{serial}, "nothing in udev's database says so"},
 		"a value that is a pattern":          {known(facts(vmdk("sdb", 3, 1, uuidA)), "sdb", map[string]string{"ID_SERIAL": "a*" + uuidA}), []config.Disk{by(config.DiskSelect{DiskUUID: uuidA})}, "can't stand in a rule of udev's"},
 		"raw twice":                          {known(facts(x), "sdb", is), []config.Disk{serial, rawDisk("other", config.DiskSelect{WWN: "0x5000"})}, "disks osd and other both mean /dev/disk/by-id/wwn-0x5000"},
 		"raw and mounted":                    {known(facts(x), "sdb", is), []config.Disk{serial, data}, "disks osd and kubelet both mean /dev/disk/by-id/wwn-0x5000"},
