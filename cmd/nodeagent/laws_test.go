@@ -58,6 +58,8 @@ func lawCases(t *testing.T) map[string]struct {
 		"alauda, users":       {hosttest.Alauda, peopling(read("alauda.yaml"))},
 		"somebody is there":   {withSomebody, peopling(read("minimal.yaml"))},
 		"rocky9, mounts":      {withExports, mounting(read("rocky9.yaml"))},
+		"rocky9, raw disks":   {withRawDisks(hosttest.Rocky9), linking(read("rocky9.yaml"))},
+		"alauda, raw disks":   {withRawDisks(hosttest.Alauda), linking(read("alauda.yaml"))},
 		"rocky9, time":        {withChrony, timed(read("minimal.yaml"))},
 		"photon5, time":       {withTimesyncd, timed(read("minimal.yaml"))},
 		"alauda, time":        {withChronyDirectory, timed(read("alauda.yaml"))},

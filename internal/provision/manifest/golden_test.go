@@ -100,7 +100,7 @@ func accepted(t *testing.T, r Result) {
 	t.Helper()
 	for _, m := range r.Machines {
 		for _, p := range check(m.YAML) {
-			require.True(t, pending(p, m.YAML), "%s\n%s", p, m.YAML)
+			require.True(t, pending(p), "%s\n%s", p, m.YAML)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func (c *converter) settle(d *draft) {
 		problems := check(doc)
 		changed := false
 		for _, p := range problems {
-			if pending(p, doc) {
+			if pending(p) {
 				c.note("%s: this version of nodeagent doesn't carry it out yet, and refuses it", anyIndex.ReplaceAllString(p.Path, "[…]"))
 				continue
 			}
