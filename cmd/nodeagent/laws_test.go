@@ -61,6 +61,8 @@ func lawCases(t *testing.T) map[string]struct {
 		"rocky9, compared":    {withNetworkManager, compared(read("minimal.yaml"))},
 		"photon5, addressed":  {withNetworkd, addressed(read("minimal.yaml"))},
 		"rocky9, mounts":      {withExports, mounting(read("rocky9.yaml"))},
+		"rocky9, raw disks":   {withRawDisks(hosttest.Rocky9), linking(read("rocky9.yaml"))},
+		"alauda, raw disks":   {withRawDisks(hosttest.Alauda), linking(read("alauda.yaml"))},
 		"rocky9, time":        {withChrony, timed(read("minimal.yaml"))},
 		"photon5, time":       {withTimesyncd, timed(read("minimal.yaml"))},
 		"alauda, time":        {withChronyDirectory, timed(read("alauda.yaml"))},

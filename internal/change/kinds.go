@@ -31,6 +31,8 @@ var kinds = map[string]func(json.RawMessage) (Change, error){
 	"MakeFilesystem":  as[MakeFilesystem],
 	"Mount":           as[Mount],
 	"EmptyFilesystem": as[EmptyFilesystem],
+	"LinkDisk":        as[LinkDisk],
+	"UnlinkDisk":      as[UnlinkDisk],
 	"Relabel":         as[Relabel],
 	"AllowPorts":      as[AllowPorts],
 	"WaitRoute":       as[WaitRoute],
@@ -101,6 +103,8 @@ func (SetSysctl) sealed()       {}
 func (MakeFilesystem) sealed()  {}
 func (Mount) sealed()           {}
 func (EmptyFilesystem) sealed() {}
+func (LinkDisk) sealed()        {}
+func (UnlinkDisk) sealed()      {}
 func (Relabel) sealed()         {}
 func (AllowPorts) sealed()      {}
 func (WaitRoute) sealed()       {}

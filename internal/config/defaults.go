@@ -41,6 +41,9 @@ func (c *NodeConfig) fillDefaults() {
 	str(&s.Swap.Mode, "disable")
 	for i := range s.Disks {
 		d := &s.Disks[i]
+		if d.Raw() {
+			continue
+		}
 		str(&d.Filesystem.Type, "xfs")
 		if d.Select.Label != "" {
 			str(&d.Filesystem.Label, d.Select.Label)

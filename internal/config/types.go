@@ -129,15 +129,21 @@ type Kernel struct {
 	Sysctls map[string]string `yaml:"sysctls" literal:"number" doc:"Sysctls to set, besides those Kubernetes needs."`
 }
 
-// Disk is one data disk.
+// Disk is one data disk. Without a mount path and a filesystem it is raw.
 type Disk struct {
-	Name         string     `yaml:"name" doc:"A name for people and for the journal."`
+	Name         string     `yaml:"name" doc:"A name for people and for the journal. A raw disk's is its link: /dev/disk/by-capv/NAME."`
 	Select       DiskSelect `yaml:"select" doc:"Which device: exactly one way."`
 	Filesystem   Filesystem `yaml:"filesystem" doc:"The filesystem the device has or gets."`
-	MountPath    string     `yaml:"mountPath" doc:"Where it is mounted."`
+	MountPath    string     `yaml:"mountPath" doc:"Where it is mounted. With neither this nor a filesystem the disk is raw: it gets a link by its name and nothing else, and is selected by serial, wwn, diskUUID, scsiUnit or path."`
 	MountOptions []string   `yaml:"mountOptions" doc:"Options for mount, such as noatime."`
 	WipeOnce     bool       `yaml:"wipeOnce" doc:"Empty the filesystem once on this system disk: its files are deleted, it isn't formatted. /var/lib/nodeagent/emptied/NAME says that it was done. Refused on a host that has joined."`
 	Keep         bool       `yaml:"keep" doc:"The device holds data already: adopt it, never format it, even when it is blank."`
+}
+
+// Raw tells whether the disk gets only its link: it has neither a mount path
+// nor a filesystem. Defaults leave a raw disk as it is.
+func (d Disk) Raw() bool {
+	return d.MountPath == "" && d.Filesystem.Type == "" && d.Filesystem.Label == "" && len(d.Filesystem.Options) == 0
 }
 
 // DiskSelect names one device in exactly one way.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"nodeagent/internal/disk/label"
+	"nodeagent/internal/disk/udev"
 )
 
 var diskUUID = regexp.MustCompile(`^[0-9A-Fa-f]{32}$`)
@@ -33,7 +34,15 @@ func (k *checker) disks(s *Spec) {
 			k.bad(at+".name", "with wipeOnce it names a file: letters, digits, dots, dashes, underscores", "%q can't name a file", d.Name)
 		}
 		k.selector(at+".select", d.Select)
-		k.absolute(at+".mountPath", d.MountPath)
+		if d.Raw() {
+			k.raw(at, d)
+			continue
+		}
+		if d.MountPath == "" {
+			k.bad(at+".mountPath", "say where the filesystem is mounted; a raw disk, which gets only a link by its name, has no filesystem either", "missing")
+		} else {
+			k.absolute(at+".mountPath", d.MountPath)
+		}
 		if d.MountPath == "/" || slices.Contains([]string{"/etc", "/usr", "/boot", "/dev", "/proc", "/sys", "/run"}, d.MountPath) {
 			k.bad(at+".mountPath", "", "%s belongs to the system", d.MountPath)
 		}
@@ -58,6 +67,40 @@ func (k *checker) disks(s *Spec) {
 			if o == "-f" || o == "-F" || o == "-ff" || strings.HasPrefix(o, "/dev/") {
 				k.bad(fmt.Sprintf("%s.filesystem.options[%d]", at, j), "a device that holds anything is never formatted", "%q is not allowed", o)
 			}
+		}
+	}
+}
+
+// longestLink leaves room for what udev puts before a link's name where it
+// notes who claims it, in a file name of 255 bytes.
+const longestLink = 200
+
+// raw checks a disk that gets only its link. The link is made at every boot, so
+// the disk must be known by what stays with it: a blank disk isn't blank for
+// long, and labels and UUIDs of filesystems are content.
+func (k *checker) raw(at string, d Disk) {
+	const only = "it has neither mountPath nor filesystem and so is raw: a link by its name is all that it gets"
+	if d.Name != "" && (!diskName.MatchString(d.Name) || len(d.Name) > longestLink) {
+		k.bad(at+".name", fmt.Sprintf("a raw disk's link is /dev/disk/by-capv/NAME: letters, digits, dots, dashes, underscores, %d at most", longestLink), "%q can't name a link", d.Name)
+	}
+	s := d.Select
+	for _, x := range []struct {
+		given bool
+		name  string
+	}{{s.Label != "", "label"}, {s.FSUUID != "", "fsUUID"}, {s.PartLabel != "", "partLabel"}, {s.Blank != nil, "blank"}} {
+		if x.given {
+			k.bad(at+".select."+x.name, "give the disk a mountPath; or, if it is to be raw, select it by serial, wwn, diskUUID, scsiUnit or path", "it may mean another device later, and the disk has no mountPath and no filesystem: the link of a raw disk must always lead to the same one")
+		}
+	}
+	if d.WipeOnce {
+		k.bad(at+".wipeOnce", "take wipeOnce away, or give the disk a mountPath", "%s", only)
+	}
+	if len(d.MountOptions) > 0 {
+		k.bad(at+".mountOptions", "take mountOptions away, or give the disk a mountPath", "%s", only)
+	}
+	for _, v := range []struct{ name, value string }{{"serial", s.Serial}, {"wwn", s.WWN}, {"path", s.Path}} {
+		if v.value != "" && !udev.Quotable(v.value) {
+			k.bad(at+".select."+v.name, "select the disk by another of wwn, serial, diskUUID, scsiUnit, path", "%q can't stand in a rule of udev's, which would take some of its characters for a pattern", v.value)
 		}
 	}
 }

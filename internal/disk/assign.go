@@ -22,11 +22,12 @@ type choice struct {
 
 const look = "compare the configuration with what is there: nodeagent facts, lsblk -f"
 
-// assign finds each configured disk's device, in the order of the
-// configuration. The same facts always give the same answer.
-func assign(disks []config.Disk, f Facts) []choice {
+// assign finds the device of each disk that is mounted, in the order of the
+// configuration. What raw disks have is taken before. The same facts always give
+// the same answer.
+func assign(disks, raw []config.Disk, f Facts) []choice {
 	out := make([]choice, len(disks))
-	taken := map[string]string{} // kernel name → name of the disk that has it or could have it
+	taken := reserved(raw, f.Devices) // kernel name → name of the disk that has it or could have it
 	var blank []int
 	for i, d := range disks {
 		dev, found, err := named(d, f.Devices)

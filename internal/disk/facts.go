@@ -12,6 +12,7 @@ import (
 
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
+	"nodeagent/internal/disk/udev"
 	"nodeagent/internal/host"
 )
 
@@ -31,6 +32,10 @@ type Facts struct {
 	// Emptied is the disks that were emptied once on this system disk, by name.
 	Emptied map[string]bool `json:"emptied,omitempty"`
 	Joined  bool            `json:"joined,omitempty"` // the host belongs to a cluster
+	// Udev is what udev knows of the devices of raw disks, by kernel name.
+	Udev map[string]map[string]string `json:"udev,omitempty"`
+	// Rules are those of others that make links below /dev/disk/by-capv.
+	Rules []udev.Rule `json:"rules,omitempty"`
 	// Unfinished is the formats that the journal holds an intent for, but not
 	// that they were done; by change id.
 	Unfinished map[string]change.MakeFilesystem `json:"unfinished,omitempty"`

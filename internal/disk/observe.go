@@ -11,6 +11,7 @@ import (
 
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
+	"nodeagent/internal/disk/udev"
 	"nodeagent/internal/host"
 	"nodeagent/internal/run/journal"
 )
@@ -18,10 +19,12 @@ import (
 // Observe reads what Plan needs. When every disk is mounted as asked, no
 // device is opened and no program but lsblk is started.
 func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) {
-	if len(spec.Disks) == 0 {
-		return Facts{}, nil
+	disks, raw := apart(spec.Disks)
+	rules, err := host.ReadText(v, udev.Path)
+	if err != nil || len(spec.Disks) == 0 && !udev.Ours(rules.Content) {
+		return Facts{}, err
 	}
-	f := Facts{Files: map[string]host.Text{}, Targets: map[string]Target{}}
+	f := Facts{Files: map[string]host.Text{udev.Path: rules}, Targets: map[string]Target{}}
 	sys, err := v.System()
 	if err != nil {
 		return f, err
@@ -32,7 +35,7 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 	if config, err := v.Stat("/etc/selinux/config"); err != nil || !config.Exists {
 		f.SELinux = "disabled"
 	}
-	if err := f.readFiles(ctx, v, spec.Disks); err != nil {
+	if err := f.readFiles(ctx, v, disks); err != nil {
 		return f, err
 	}
 	mounts, err := v.Mounts()
@@ -40,17 +43,17 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 		return f, err
 	}
 	for _, m := range mounts {
-		if slices.ContainsFunc(spec.Disks, func(d config.Disk) bool { return d.MountPath == m.Target }) {
+		if slices.ContainsFunc(disks, func(d config.Disk) bool { return d.MountPath == m.Target }) {
 			f.Mounts = append(f.Mounts, m)
 		}
 	}
-	if err := f.readDevices(ctx, v, spec.Disks); err != nil {
+	if err := f.readDevices(ctx, v, disks, raw); err != nil {
 		return f, err
 	}
-	if err := f.readEmptied(v, spec.Disks); err != nil {
+	if err := f.readEmptied(v, disks); err != nil {
 		return f, err
 	}
-	for _, d := range spec.Disks {
+	for _, d := range disks {
 		_, mounted := f.mountAt(d.MountPath)
 		t, err := ObserveTarget(v, d.MountPath, mounted)
 		if err != nil {
@@ -67,6 +70,9 @@ func Observe(ctx context.Context, v host.View, spec config.Spec) (Facts, error) 
 func (f *Facts) readFiles(ctx context.Context, v host.View, disks []config.Disk) (err error) {
 	if f.Fstab, err = host.ReadText(v, "/etc/fstab"); err != nil {
 		return err
+	}
+	if len(disks) == 0 {
+		return nil
 	}
 	units := slices.Clone(services)
 	paths := []string{}
@@ -90,7 +96,7 @@ func (f *Facts) readFiles(ctx context.Context, v host.View, disks []config.Disk)
 }
 
 // readDevices lists the devices and probes those that matter.
-func (f *Facts) readDevices(ctx context.Context, v host.View, disks []config.Disk) error {
+func (f *Facts) readDevices(ctx context.Context, v host.View, disks, raw []config.Disk) error {
 	devices, err := v.BlockDevices(ctx, false)
 	if errors.Is(err, host.ErrUnobservable) {
 		return nil
@@ -99,14 +105,17 @@ func (f *Facts) readDevices(ctx context.Context, v host.View, disks []config.Dis
 		return err
 	}
 	f.Observed, f.Devices = true, devices
-	if !slices.ContainsFunc(disks, func(d config.Disk) bool { return !f.settled(d) }) {
-		return nil
-	}
-	if slices.ContainsFunc(disks, f.missing) {
+	if slices.ContainsFunc(disks, f.missing) || slices.ContainsFunc(raw, func(d config.Disk) bool { return len(rawCandidates(d, f.Devices)) == 0 }) {
 		// Perhaps it has only just appeared.
 		if f.Devices, err = v.BlockDevices(ctx, true); err != nil {
 			return err
 		}
+	}
+	if err := f.readUdev(ctx, v, raw); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(disks, func(d config.Disk) bool { return !f.settled(d) }) {
+		return nil
 	}
 	probed := slices.Clone(f.Devices)
 	for i, x := range f.Devices {
@@ -119,6 +128,30 @@ func (f *Facts) readDevices(ctx context.Context, v host.View, disks []config.Dis
 	}
 	f.Devices = probed
 	return f.readJournal(v)
+}
+
+// readUdev asks udev for what raw disks are known by, and reads the rules of
+// others that make links like theirs. The disks themselves aren't opened.
+func (f *Facts) readUdev(ctx context.Context, v host.View, raw []config.Disk) (err error) {
+	if len(raw) == 0 && f.ourLinks() == nil {
+		return nil
+	}
+	for _, d := range raw {
+		found := rawCandidates(d, f.Devices)
+		if len(found) != 1 {
+			continue
+		}
+		properties, err := v.UdevProperties(ctx, found[0])
+		if err != nil {
+			return err
+		}
+		if f.Udev == nil {
+			f.Udev = map[string]map[string]string{}
+		}
+		f.Udev[found[0].Name] = properties
+	}
+	f.Rules, err = udev.Others(v)
+	return err
 }
 
 // settled tells that a disk needs nothing: its label is on one device, which

@@ -12,22 +12,23 @@ import (
 )
 
 // Plan formats what is provably blank, writes mount units, mounts parents
-// before children and lets kubelet and containerd wait for it. It is pure.
+// before children, lets kubelet and containerd wait for it, and links raw disks.
+// It is pure.
 func Plan(spec config.Spec, f Facts) change.Plan {
 	var p change.Plan
-	if len(spec.Disks) == 0 {
-		return p
-	}
+	disks, raw := apart(spec.Disks)
+	var assigned []choice
 	choices := map[string]choice{} // by name of the disk
 	if f.Observed {
-		for _, c := range assign(spec.Disks, f) {
+		assigned = assign(disks, raw, f)
+		for _, c := range assigned {
 			choices[c.disk.Name] = c
 		}
-	} else {
+	} else if len(spec.Disks) > 0 {
 		p.Warnings = append(p.Warnings, "block devices can't be observed here; which device each disk gets, and whether it is formatted, is decided on the host itself")
 	}
 	var formats, files, mounts []change.Change
-	for _, d := range parentsFirst(spec.Disks) {
+	for _, d := range parentsFirst(disks) {
 		c := choices[d.Name]
 		foreign, err := false, c.err
 		var warn []string
@@ -70,7 +71,7 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	p.Changes = append(formats, files...)
 	reload := false
 	for _, service := range services {
-		paths := needs(service, spec.Disks)
+		paths := needs(service, disks)
 		if len(paths) == 0 {
 			continue
 		}
@@ -87,6 +88,7 @@ func Plan(spec config.Spec, f Facts) change.Plan {
 	if reload && f.Observed && !slices.ContainsFunc(mounts, func(c change.Change) bool { _, is := c.(change.Mount); return is }) {
 		p.Changes = append(p.Changes, change.SetUnit{Unit: services[0], Reload: true, Why: "its mounts have changed"})
 	}
+	planRaw(&p, raw, assigned, f)
 	return p
 }
 

@@ -28,13 +28,16 @@ func selects(s config.DiskSelect, d host.BlockDevice) bool {
 	case s.DiskUUID != "":
 		return whole && hasDiskUUID(d, plainUUID(s.DiskUUID))
 	case s.SCSIUnit != nil:
-		return whole && slices.ContainsFunc(d.ByPath, func(link string) bool {
-			return strings.HasSuffix(link, fmt.Sprintf("-scsi-0:0:%d:0", *s.SCSIUnit))
-		})
+		return whole && slices.ContainsFunc(d.ByPath, func(link string) bool { return isUnit(link, *s.SCSIUnit) })
 	case s.Path != "":
 		return slices.Contains(d.ByID, s.Path) || slices.Contains(d.ByPath, s.Path)
 	}
 	return false
+}
+
+// isUnit tells whether a by-path link is of that unit on a SCSI controller.
+func isUnit(link string, unit int) bool {
+	return strings.HasSuffix(link, fmt.Sprintf("-scsi-0:0:%d:0", unit))
 }
 
 // plainUUID makes the spellings of a disk's UUID equal: VMware writes 6000C29d

@@ -83,6 +83,10 @@ func (l *Linux) apply(ctx context.Context, c change.Change, progress func(string
 		return l.applyMount(ctx, c, progress)
 	case change.EmptyFilesystem:
 		return l.applyEmptyFilesystem(ctx, c, progress)
+	case change.LinkDisk:
+		return l.applyLinkDisk(ctx, c, progress)
+	case change.UnlinkDisk:
+		return l.applyUnlinkDisk(ctx, c, progress)
 	case change.Relabel:
 		return l.applyRelabel(ctx, c, progress)
 	case change.AllowPorts:

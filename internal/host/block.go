@@ -68,10 +68,10 @@ func (l *Linux) blockDevices(ctx context.Context, dir linkDir) ([]BlockDevice, e
 	if err != nil {
 		return nil, err
 	}
-	byID, byPath := dir.links("by-id"), dir.links("by-path")
+	byID, byPath, byCAPV := dir.links("by-id"), dir.links("by-path"), dir.links("by-capv")
 	for i := range devices {
 		d := &devices[i]
-		d.ByID, d.ByPath = byID[d.Name], byPath[d.Name]
+		d.ByID, d.ByPath, d.ByCAPV = byID[d.Name], byPath[d.Name], byCAPV[d.Name]
 		d.Mounts = mountedFrom(*d, mounts)
 		d.Swap = slices.Contains(swapDevices(swaps), d.Name)
 	}

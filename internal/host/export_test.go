@@ -40,6 +40,18 @@ func (k Linked) WaitLabel(ctx context.Context, label, device string, limit time.
 // VerifyMount looks at what is mounted.
 func (k Linked) VerifyMount(c change.Mount, device string) error { return k.verifyMount(c, device) }
 
+// LinkDisk is how that change is applied, with less patience.
+func (k Linked) LinkDisk(ctx context.Context, c change.LinkDisk, limit time.Duration) error {
+	defer k.forget()
+	return k.linkDisk(ctx, c, limit, func(string) {})
+}
+
+// UnlinkDisk is how that change is applied, with less patience.
+func (k Linked) UnlinkDisk(ctx context.Context, c change.UnlinkDisk, limit time.Duration) error {
+	defer k.forget()
+	return k.unlinkDisk(ctx, c, limit, func(string) {})
+}
+
 // Claim is what a format of ext4 begins with.
 func Claim(f *os.File, uuid string) error { return claim(f, uuid) }
 

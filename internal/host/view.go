@@ -64,6 +64,10 @@ type View interface {
 	// Probe returns d with what is on it now by its own bytes: blkid -p,
 	// wipefs -n, an exclusive open and reads at both ends.
 	Probe(ctx context.Context, d BlockDevice) (BlockDevice, error)
+	// UdevProperties is what udev's database says of a device, by property, as
+	// far as it identifies the device: UdevIdentity. Nothing at all means that
+	// udev doesn't know the device.
+	UdevProperties(ctx context.Context, d BlockDevice) (map[string]string, error)
 	// Mounts is the parsed /proc/self/mountinfo.
 	Mounts() ([]Mount, error)
 
@@ -198,6 +202,7 @@ type BlockDevice struct {
 	WWN       string   `json:"wwn,omitempty"`
 	ByID      []string `json:"byID,omitempty"`   // /dev/disk/by-id links
 	ByPath    []string `json:"byPath,omitempty"` // /dev/disk/by-path links
+	ByCAPV    []string `json:"byCAPV,omitempty"` // /dev/disk/by-capv links, which raw disks have
 	PartLabel string   `json:"partLabel,omitempty"`
 	PartUUID  string   `json:"partUUID,omitempty"`
 	Parent    string   `json:"parent,omitempty"`   // kernel name of the disk of a partition

@@ -65,10 +65,13 @@ func Standing(entries []journal.Entry) []Deed {
 }
 
 // subject is what changes of several kinds are about: writing and removing a
-// file are about the file.
+// file are about the file, making and dropping a link about the link.
 func subject(id string) string {
 	if path, ok := strings.CutPrefix(id, "remove:"); ok {
 		return "file:" + path
+	}
+	if link, ok := strings.CutPrefix(id, "unlink:"); ok {
+		return "link:" + link
 	}
 	return id
 }

@@ -11,6 +11,7 @@ import (
 
 	"nodeagent/internal/change"
 	"nodeagent/internal/config"
+	"nodeagent/internal/disk/udev"
 	"nodeagent/internal/host"
 	"nodeagent/internal/join/credential"
 	"nodeagent/internal/prereq/archive"
@@ -52,6 +53,8 @@ type Facts struct {
 	comments  map[string]string
 	members   map[string]account.Group
 	keys      map[string]keyFacts // by file
+	Devices   []host.BlockDevice
+	Rules     []udev.Rule // of others, that make links as raw disks have
 	// Bundle is when the bundle of trusted authorities was last made, in µs.
 	Bundle int64
 	// Modified is when the newest of the step's files was last written, in µs.
@@ -209,6 +212,10 @@ func (o observer) deed(d Deed) (err error) {
 				var f fileFacts
 				f.empty, err = emptied(o.v, d.made())
 				o.f.files[c.Target] = f
+			}
+		case change.LinkDisk, change.UnlinkDisk:
+			if o.f.Devices, err = o.v.BlockDevices(o.ctx, false); err == nil {
+				o.f.Rules, err = udev.Others(o.v)
 			}
 		case change.AllowPorts:
 			if c.Family != "" {
@@ -377,10 +384,14 @@ func (p *planner) undo(d Deed) verdict {
 			return kept("%s is left as it is: %s", d.IDs[0], r.Unknown)
 		}
 	}
-	if d.Step == disks && !p.f.Options.ForgetDisks {
+	if d.Step == disks && !p.f.Options.ForgetDisks && !rawDisk(d) {
 		return p.keepDisk(d)
 	}
 	switch c := d.Records[len(d.Records)-1].Change.(type) {
+	case change.LinkDisk:
+		return p.undoLink(c.Link)
+	case change.UnlinkDisk:
+		return p.undoLink(c.Link)
 	case change.WriteFile:
 		return p.undoFile(d, c.Path)
 	case change.RemoveFile:

@@ -103,6 +103,10 @@ func (w *World) apply(c change.Change) error {
 			}
 		}
 		w.put(c.Marker, c.UUID+"\n")
+	case change.LinkDisk:
+		return w.linkDisk(c)
+	case change.UnlinkDisk:
+		return w.unlinkDisk(c)
 	case change.Mount:
 		return w.mount(c)
 	case change.Relabel:

@@ -40,6 +40,7 @@ func (w *World) Reboot() {
 	w.Sys.Hostname = strings.TrimSpace(w.Files["/etc/hostname"].Content)
 	w.bootModules()
 	w.bootSysctls()
+	w.devices(func(host.BlockDevice) bool { return true })
 	w.bootUnits()
 	w.bootMounts()
 	w.bootSwap()

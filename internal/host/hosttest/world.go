@@ -195,6 +195,11 @@ func (w *World) String() string {
 	for _, d := range w.Disks {
 		line("disk %s %s label=%s uuid=%s signatures=%v", d.Path, d.FSType, d.Label, d.FSUUID, d.Signatures)
 	}
+	for _, d := range w.Disks {
+		for _, l := range d.ByCAPV {
+			line("devlink %s -> %s", l, d.Path)
+		}
+	}
 	for _, m := range w.MountTable {
 		line("mount %s on %s type %s", m.Source, m.Target, m.Type)
 	}

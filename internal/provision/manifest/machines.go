@@ -128,9 +128,6 @@ func (c *converter) putRelease(d *draft, at value, v string) {
 	d.put(at, comment, "v"+found[1], "spec", "kubernetes", "version")
 }
 
-// anyIndex is a place in a list.
-var anyIndex = regexp.MustCompile(`\[[0-9]+\]`)
-
 // settle tells what package config or the kubelet would refuse, at its place
 // in the input, and takes it out of the draft.
 func (c *converter) settle(d *draft) {
@@ -139,10 +136,6 @@ func (c *converter) settle(d *draft) {
 		problems := check(doc)
 		changed := false
 		for _, p := range problems {
-			if pending(p, doc) {
-				c.note("%s: this version of nodeagent doesn't carry it out yet, and refuses it", anyIndex.ReplaceAllString(p.Path, "[…]"))
-				continue
-			}
 			from, n, ok := d.find(p.Path)
 			if !ok {
 				if !strings.HasPrefix(p.Path, "spec.kubernetes.version") { // told already
