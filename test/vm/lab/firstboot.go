@@ -12,7 +12,7 @@ var Rocky9Boot = bootable(Rocky9)
 
 func bootable(f Flavour) Flavour {
 	f.Name += "-boot"
-	f.Debs = slices.Concat(f.Debs, []string{"chrony", "libnettle8", "libedit2", "libtomcrypt1", "libseccomp2", "cloud-init", "ignition", "eject", "gdisk", "lsb-release", "python3-blinker", "python3-certifi", "python3-cffi-backend",
+	f.Debs = slices.Concat(f.Debs, []string{"chrony", "cloud-init", "ignition", "eject", "gdisk", "lsb-release", "python3-blinker", "python3-certifi", "python3-cffi-backend",
 		"python3-chardet", "python3-charset-normalizer", "python3-configobj", "python3-cryptography", "python3-idna", "python3-jinja2", "python3-json-pointer",
 		"python3-jsonpatch", "python3-jwt", "python3-markupsafe", "python3-netifaces", "python3-oauthlib", "python3-pkg-resources", "python3-requests",
 		"python3-serial", "python3-urllib3", "python3-yaml"})

@@ -25,7 +25,7 @@ var basePackages = []string{
 // repackaged are the Debian packages whose content goes into the lab's RPMs and
 // into some flavours.
 // They are downloaded with all dependencies that a guest lacks.
-var repackaged = []string{"conntrack", "socat", "ethtool", "nfs-common", "runc", "containernetworking-plugins", "containerd", "systemd-resolved", "cloud-init", "ignition"}
+var repackaged = []string{"conntrack", "socat", "ethtool", "nfs-common", "runc", "containernetworking-plugins", "containerd", "systemd-resolved", "cloud-init", "ignition", "chrony"}
 
 // leftOut are parts of packages that no guest needs. Less to copy, and fewer
 // files for a snapshot of a whole guest to look at.
