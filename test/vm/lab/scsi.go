@@ -122,3 +122,6 @@ func (g *Guest) scsiArgs() []string {
 	}
 	return args
 }
+
+// SCSI lists the disks on the bus, in the order of their units.
+func (g *Guest) SCSI() []*SCSIDisk { return g.scsi }
