@@ -54,12 +54,12 @@ test-unit:
 
 # A representative set on real guests. What the guests are made of is built
 # first: the limit is for the tests.
-test-vm: build
+test-vm: build rpm
 	NODEAGENT_LAB=1 $(GO) test -v -count=1 -timeout 60m -run '^$$' ./test/vm
 	NODEAGENT_LAB=1 $(GO) test -v -count=1 -timeout 40m ./test/vm
 
 # The whole matrix.
-test-vm-all: build
+test-vm-all: build rpm
 	NODEAGENT_LAB=all $(GO) test -v -count=1 -timeout 60m -run '^$$' ./test/vm
 	NODEAGENT_LAB=all $(GO) test -v -count=1 -timeout 5h ./test/vm
 

@@ -79,7 +79,7 @@ func TestAConnectionThatDropsDuringARunByHand(t *testing.T) {
 	if !strings.Contains(running, "running: up, pid ") || !strings.Contains(running, "step packages") {
 		t.Errorf("status says %s", running)
 	}
-	if r := must(g.Exec(ctx, "nodeagent up --config - <<'EOF'\n"+config+"EOF"))(t); r.Code != 6 || !strings.Contains(r.Stderr, "pid ") {
+	if r := must(g.Exec(ctx, "nodeagent up --config - <<'EOF'\n"+config+"EOF"))(t); r.Code != 6 || !strings.Contains(r.Stderr, "in step packages") {
 		t.Errorf("another run beside it: exit %d: %s", r.Code, r.Stderr)
 	}
 	check(t, lab.WaitFor(ctx, "the run to end", 10*time.Minute, func(ctx context.Context) error {
