@@ -58,6 +58,11 @@ done
 
 wanted=
 for package in $packages; do
+	case $package in */*.rpm) # a file, not a name
+		wanted="$wanted $package"
+		continue
+		;;
+	esac
 	if rpm -q "$package" >/dev/null 2>&1; then
 		echo "Package $(rpm -q "$package") is already installed."
 		continue
