@@ -165,16 +165,16 @@ func TestEverythingComesLate(t *testing.T) {
 	check(t, g.Boot(ctx))
 	check(t, g.LeaseAfterFirstAsk(ctx, 5*time.Second))
 	console("the missing route to be told", `nodeagent\[\d+\]: +no default route yet.*|nodeagent\[\d+\]: time +.*default route.*`)
-	console("the wait for the time to be told", `nodeagent\[\d+\]: time +wait .*`)
+	console("the wait for the time to be told", `nodeagent\[\d+\]: time +wait .*192\.0\.2\.1.*`)
 	time.Sleep(10 * time.Second) // the time server is away a while longer
 	serveTime(t, "192.0.2.1:123")
-	console("the missing names to be told", `nodeagent\[\d+\]: error: .*resolve.*`)
+	console("the missing names to be told", `nodeagent\[\d+\]: error: .*can't be found: the name.*`)
 	check(t, g.WaitSSH(ctx, 2*time.Minute))
 	if year := strings.TrimSpace(must(g.Run(ctx, "date +%Y"))(t)); year != time.Now().UTC().Format("2006") {
 		t.Errorf("the host is in %s and fetches already", year)
 	}
 	told := must(g.Run(ctx, "nodeagent status; cat /var/lib/nodeagent/last-run.json"))(t)
-	if !strings.Contains(told, "resolve") || !strings.Contains(told, "hint") {
+	if !strings.Contains(told, "can't be found") || !strings.Contains(told, "hint") {
 		t.Errorf("status and last-run.json say %s", told)
 	}
 	check(t, noNames())

@@ -12,9 +12,7 @@ import (
 // overlay of the tree that every guest is made of: what mirrors, keys, locks and
 // cut-off transactions do to it is quicker to try there than in a guest.
 func TestRealDnf(t *testing.T) {
-	if unavailable != "" {
-		t.Skip(unavailable)
-	}
+	needLAN(t) // its loopback is up
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-run", "^TestARealDnf$", "nodeagent/internal/host")
 	cmd.Env = append(os.Environ(), "NODEAGENT_TEST_DNF_TREE="+filepath.Join(shared.assets.Base, "rootfs"))
 	out, err := cmd.CombinedOutput()
