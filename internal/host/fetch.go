@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -76,7 +78,28 @@ func (l *Linux) fetch(ctx context.Context, source string, limit int64, start fun
 	if errors.As(err, &permanent) {
 		err = permanent.Unwrap()
 	}
+	if offline(err) {
+		return unreachable{connectTrouble(source, err).Error}
+	}
 	return fail.Wrap(fail.Step, err, "try it by hand from this host: curl -fLO "+source, "%s can't be fetched", source)
+}
+
+// unreachable is a source that nothing was heard of: its server may be as it
+// should, and the way there isn't.
+type unreachable struct{ why *fail.Error }
+
+// Error returns the sentence.
+func (u unreachable) Error() string { return u.why.Error() }
+
+// Unwrap lets the error count as what it holds.
+func (u unreachable) Unwrap() error { return u.why }
+
+// offline tells whether err is about the way to a server, and not about what it
+// answered or who it is.
+func offline(err error) bool {
+	var dns *net.DNSError
+	return errors.As(err, &dns) || isTimeout(err) ||
+		slices.ContainsFunc([]syscall.Errno{syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH}, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }
 
 // paceKey is where a context carries the first pause.

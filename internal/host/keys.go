@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -19,6 +20,9 @@ func (l *Linux) applyProbeRepository(ctx context.Context, c change.ProbeReposito
 	location := strings.TrimSuffix(c.BaseURL, "/") + "/repodata/repomd.xml"
 	var buf bytes.Buffer
 	err := l.fetch(ctx, location, maxMetadata, func() (io.Writer, error) { buf.Reset(); return &buf, nil })
+	if away := (unreachable{}); errors.As(err, &away) {
+		return fail.Wrap(fail.Step, err, away.why.Hint+"; the repository was not enabled, nothing was changed", "repository %s can't be read", c.Repository)
+	}
 	if err != nil {
 		return fail.Wrap(fail.Step, err, "check baseURL of that repository; it was not enabled, nothing was changed", "repository %s has no metadata at %s", c.Repository, c.BaseURL)
 	}
